@@ -1,0 +1,1 @@
+"""What is judged, not how: device tables and one module per family of rules."""

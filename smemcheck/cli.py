@@ -1,0 +1,4 @@
+"""Placeholder until the commands stand."""
+
+def main() -> None:
+    raise SystemExit(2)
