@@ -235,7 +235,8 @@ class Specialization:
     ``signature`` maps every parameter to Triton's type string (``*fp16``, ``i32``, ``constexpr``; tuples nest).
     ``constexprs`` holds values for parameters whose type is ``constexpr``, config values excepted.
     ``divisible_by_16`` names pointers and integers that are multiples of 16. ``environment`` holds variables that Triton
-    reads while it compiles. ``config`` is set when a recorded line asks for one config only.
+    reads while it compiles. ``config`` is set when a recorded line asks for one config only, ``recorded_line`` to that
+    line's number, counted through all files of ``--specializations``: results then keep the order of the lines.
     """
 
     signature: tuple[tuple[str, Any], ...]
@@ -244,6 +245,7 @@ class Specialization:
     environment: tuple[tuple[str, str], ...] = ()
     assumptions: tuple[Assumption, ...] = field(default=(), compare=False)
     config: Config | None = None
+    recorded_line: int | None = field(default=None, compare=False)
 
 
 # ----------------------------------------------------------------------------------------------------------- lower
@@ -392,7 +394,7 @@ class SpecializedSite:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that one run found, in the order of the source."""
+    """Everything that one run found, in the order of the source. ``roots`` are the scanned paths."""
 
     smemcheck: str
     triton: str | None
@@ -404,3 +406,4 @@ class Report:
     problems: tuple[Problem, ...] = ()
     files: int = 0
     notes: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ import importlib.resources
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from smemcheck.errors import UsageError, did_you_mean
 from smemcheck.model import Target
@@ -153,7 +153,7 @@ def _facts(table: Mapping[str, Any], device: Mapping[str, Any], backend: str) ->
         **{key: table.get(key) for key in _OCCUPANCY_KEYS},
         **{key: value for key, value in device.items() if key != "sources"},
     }
-    return Facts(**{key: value for key, value in candidates.items() if value is not None})  # type: ignore[typeddict-item]
+    return cast("Facts", {key: value for key, value in candidates.items() if value is not None})
 
 
 _OCCUPANCY_KEYS = (

@@ -1,0 +1,72 @@
+"""SMC9xx: what smemcheck itself could not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smemcheck.model import FailureKind, Position, Report, Severity, Unknown, VerdictKind
+from smemcheck.rules.engine import Observation, SiteCase, doubtful_specializations, rule
+from smemcheck.rules.wording import assumptions_text, place_text
+
+
+@rule("SMC901", "not-analysed", Severity.WARNING, Report)
+def not_analysed(report: Report) -> Iterator[Observation]:
+    """Something could not be analysed, and the message says what stands in the way.
+
+    A file that cannot be read, a list of configs that depends on what only a run knows, a constexpr parameter without a
+    value, a kernel that does not compile under the argument types that were assumed. Types and values can be supplied in
+    `[tool.smemcheck.kernels]` or as recorded specialisations. `--strict` makes these findings count as errors.
+    """
+    for problem in report.problems:
+        yield Observation(problem.message, problem.position)
+    for index in range(len(report.sites)):
+        yield from _unknown_answers(SiteCase(report, index))
+    yield from _unknown_results(report)
+
+
+def _unknown_answers(case: SiteCase) -> Iterator[Observation]:
+    targets_by_reason: dict[tuple[str, Unknown], list[str]] = {}
+    for target, answer in case.site.answers.items():
+        for what, value in (("configs", answer.configs), ("kernel", answer.kernel)):
+            if isinstance(value, Unknown):
+                targets_by_reason.setdefault((what, value), []).append(target)
+    for (what, unknown), targets in targets_by_reason.items():
+        yield Observation(
+            f"the {what} of {case.site.kernel_name} {'are' if what == 'configs' else 'is'} unknown"
+            f"{_on(targets, case)}: {unknown.reason}{_elsewhere(unknown.position, case.position)}",
+            case.position,
+            site=case.index,
+            target=targets[0] if len(targets) == 1 else None,
+        )
+
+
+def _unknown_results(report: Report) -> Iterator[Observation]:
+    doubtful = doubtful_specializations(report)
+    targets_by_message: dict[tuple[int, str], list[str]] = {}
+    for result in report.results:
+        message = result.verdict.message or "no reason was given"
+        if result.specialization is not None and result.specialization in doubtful:
+            specialization = report.specializations[result.specialization].specialization
+            message = f"it does not compile under the assumed types ({assumptions_text(specialization)}): {message}"
+        elif result.verdict.kind is not VerdictKind.UNKNOWN or result.verdict.cause == FailureKind.TIMEOUT.value:
+            continue
+        targets_by_message.setdefault((result.site, message), []).append(result.target)
+    for (site, message), targets in targets_by_message.items():
+        case = SiteCase(report, site)
+        yield Observation(
+            f"{case.site.kernel_name} was not judged{_on(list(dict.fromkeys(targets)), case)}: {message}",
+            case.position,
+            site=site,
+        )
+
+
+def _on(targets: list[str], case: SiteCase) -> str:
+    return "" if len(targets) == len(case.report.targets) else f" on {', '.join(targets)}"
+
+
+def _elsewhere(position: Position | None, here: Position) -> str:
+    if position is None:
+        return ""
+    if position.path == here.path:
+        return f" (line {position.line})"
+    return f" ({place_text(position.path, position.line)})"

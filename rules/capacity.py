@@ -1,0 +1,152 @@
+"""SMC1xx: what a config needs against what the target has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smemcheck.model import Footprint, Result, Severity, SiteKind
+from smemcheck.rules.engine import ConfigCase, Observation, rule, shared_memory_of
+from smemcheck.rules.wording import assumptions_text, buffers_text, config_text, difference_text
+
+
+@rule("SMC100", "launch-exceeds-resources", Severity.ERROR, ConfigCase)
+def launch_exceeds_resources(case: ConfigCase) -> Iterator[Observation]:
+    """A launch without an autotuner asks for more than the target has.
+
+    The launch raises `OutOfResources` in the user's program. Nothing catches it, as an autotuner would.
+    """
+    if case.site.kind is SiteKind.LAUNCH:
+        for cause in ("shared memory", "tensor memory", "threads"):
+            yield from _over_limit(case, cause)
+
+
+@rule("SMC101", "shared-memory-exceeded", Severity.ERROR, ConfigCase)
+def shared_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
+    """A config needs more shared memory per block than the target gives.
+
+    Triton compiles it, raises `OutOfResources` when it loads it, and the autotuner catches that and counts the config's
+    time as infinite, without a word. The limit is the opt-in limit, and a need that equals it fits. The message names
+    the largest buffers, by the variable and line they were made for, and the config of the same list that fits and
+    differs least.
+
+    Smaller tiles or fewer `num_stages` need less. Where the config is meant for larger devices only, say so with a
+    device test around the list, with `early_config_prune`, or with a suppression.
+    """
+    if case.site.kind is SiteKind.AUTOTUNE:
+        yield from _over_limit(case, "shared memory")
+
+
+@rule("SMC102", "tensor-memory-exceeded", Severity.ERROR, ConfigCase)
+def tensor_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
+    """A config needs more columns of tensor memory than the target has.
+
+    Accumulators of `tl.dot` live in tensor memory on sm_100, sm_103 and sm_110, which has 512 columns. Triton compares
+    when it loads the kernel, after shared memory; the autotuner then prunes the config silently.
+    """
+    if case.site.kind is SiteKind.AUTOTUNE:
+        yield from _over_limit(case, "tensor memory")
+
+
+@rule("SMC103", "too-many-threads", Severity.ERROR, ConfigCase)
+def too_many_threads(case: ConfigCase) -> Iterator[Observation]:
+    """A config asks for more threads per block than can be launched.
+
+    That is `num_warps` × the warp size (32, on AMD's CDNA 64), counted after warp specialisation has added its own
+    warps. No block can have more than 1,024 threads, and fewer when each needs many registers. Triton notices when it
+    has loaded the kernel and raises `OutOfResources`, and the autotuner prunes the config silently.
+    """
+    if case.site.kind is SiteKind.AUTOTUNE:
+        yield from _over_limit(case, "threads")
+
+
+@rule("SMC104", "static-assertion-fails", Severity.WARNING, ConfigCase)
+def static_assertion_fails(case: ConfigCase) -> Iterator[Observation]:
+    """A `tl.static_assert` in the kernel fails for a config, so the autotuner prunes it.
+
+    That can be the author's way of sorting configs out. If so, leaving them out of the list saves a compilation for
+    each at every new key.
+    """
+    yield from _refused(case, "static assertion")
+
+
+@rule("SMC105", "ptxas-rejects", Severity.ERROR, ConfigCase)
+def ptxas_rejects(case: ConfigCase) -> Iterator[Observation]:
+    """NVIDIA's assembler rejects a config, so the autotuner prunes it.
+
+    The usual reason is a `maxnreg` below what an instruction of the kernel needs, such as a large wgmma. Seen with
+    `--registers` only, since only then is the kernel compiled that far.
+    """
+    yield from _refused(case, "ptxas")
+
+
+@rule("SMC111", "register-spills", Severity.WARNING, ConfigCase)
+def register_spills(case: ConfigCase) -> Iterator[Observation]:
+    """A config that fits spills registers to local memory.
+
+    Spilled values go through the caches at every use, so the config is rarely the fastest. Seen with `--registers` only.
+    """
+    spilling = [(r, r.outcome) for r in case.results if isinstance(r.outcome, Footprint) and r.outcome.spill_bytes]
+    if not spilling:
+        return
+    result, footprint = max(spilling, key=lambda pair: pair[1].spill_bytes or 0)
+    yield Observation(
+        f"{config_text(case.config)} spills {footprint.spill_bytes:,} B per thread to local memory on "
+        f"{case.target.name} ({footprint.registers} registers per thread){_circumstances(case, [r for r, _ in spilling])}",
+        specialization=result.specialization,
+    )
+
+
+def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
+    pruned = case.pruned_for(cause)
+    if not pruned:
+        return
+    worst = pruned[0]
+    message = f"{config_text(case.config)} {_on_target(worst, case.target.name)}{_circumstances(case, pruned)}"
+    if cause == "shared memory" and isinstance(worst.outcome, Footprint):
+        buffers = buffers_text(worst.outcome)
+        message += f". Largest buffers: {buffers}" if buffers else ""
+    yield Observation(f"{message}. {_consequence(case, worst)}", specialization=worst.specialization)
+
+
+def _on_target(result: Result, target: str) -> str:
+    """The verdict's sentence with the target in it."""
+    return f"{result.verdict.message} of {target}" if result.verdict.message else f"is pruned on {target}"
+
+
+def _circumstances(case: ConfigCase, results: tuple[Result, ...] | list[Result]) -> str:
+    """Under which of the specialisations, and on what assumptions the numbers rest."""
+    condition = case.condition(results)
+    parts = [f" for {condition}"] if condition else []
+    index = results[0].specialization
+    if index is not None:
+        assumptions = assumptions_text(case.report.specializations[index].specialization)
+        parts += [f" (assuming {assumptions})"] if assumptions else []
+    return "".join(parts)
+
+
+def _consequence(case: ConfigCase, result: Result) -> str:
+    if case.site.kind is SiteKind.LAUNCH:
+        return "The launch raises OutOfResources"
+    if not case.benchmarked:
+        return "It is the list's only config, so it is launched without a trial and raises OutOfResources"
+    fit = case.nearest_fit(result)
+    if fit is None:
+        return "The autotuner prunes it silently"
+    size = f" ({shared_memory_of(fit.outcome):,} B)" if result.verdict.cause == "shared memory" else ""
+    return f"The autotuner prunes it silently; with {difference_text(fit.config, case.config)} it fits{size}"
+
+
+def _refused(case: ConfigCase, cause: str) -> Iterator[Observation]:
+    pruned = case.pruned_for(cause)
+    if pruned:
+        worst = pruned[0]
+        place = getattr(worst.outcome, "position", None)
+        where = f" at line {place.line}" if place else ""
+        consequence = (
+            "the autotuner prunes it silently" if case.benchmarked else "nothing catches it: the launch raises"
+        )
+        yield Observation(
+            f"{config_text(case.config)} fails on {case.target.name}{where}: {worst.verdict.message}"
+            f"{_circumstances(case, pruned)}; {consequence}",
+            specialization=worst.specialization,
+        )

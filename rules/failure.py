@@ -1,0 +1,101 @@
+"""SMC2xx: what the compiler does instead of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smemcheck.model import Failure, FailureKind, Report, Result, Severity, SiteKind
+from smemcheck.rules.engine import ListCase, Observation, rule
+from smemcheck.rules.wording import assumptions_text, config_text
+
+
+@rule("SMC201", "compilation-error", Severity.ERROR, ListCase)
+def compilation_error(case: ListCase) -> Iterator[Observation]:
+    """A config does not compile, with an error that the autotuner lets through.
+
+    The autotuner catches `OutOfResources`, a failed `tl.static_assert` and ptxas's errors. Any other exception ends the
+    user's program, whatever the other configs would have done.
+
+    When no config of a kernel compiles on any target and its argument types were assumed, the assumption is the likely
+    cause. That is reported as SMC901.
+    """
+    for failures in _by_message(case, FailureKind.COMPILATION_ERROR):
+        if failures[0].specialization not in case.doubtful:
+            yield from _observation(case, failures, "the autotuner does not catch that, so it ends the program")
+
+
+@rule("SMC202", "compiler-abort-or-timeout", Severity.ERROR, ListCase)
+def compiler_abort_or_timeout(case: ListCase) -> Iterator[Observation]:
+    """The compiler dies or does not finish on a config.
+
+    An abort inside LLVM or MLIR (a failed C++ assertion, a segmentation fault) ends the user's process: no exception is
+    raised that an autotuner could catch. A compilation that passes `--time-limit` is only a warning, since it might
+    finish in the end.
+    """
+    for failures in _by_message(case, FailureKind.ABORT):
+        yield from _observation(case, failures, "the process ends, and the autotuner with it")
+    for failures in _by_message(case, FailureKind.TIMEOUT):
+        yield from _observation(case, failures, "raise --time-limit to wait longer", Severity.WARNING)
+
+
+@rule("SMC203", "target-unsupported", Severity.WARNING, Report)
+def target_unsupported(report: Report) -> Iterator[Observation]:
+    """The installed Triton cannot compile for a target at all.
+
+    Nothing can be said about kernels there. A newer Triton may know the architecture.
+    """
+    for target in report.targets:
+        results = [r for r in report.results if r.target == target.name and _fails_by(r, FailureKind.UNSUPPORTED)]
+        if results:
+            site = report.sites[results[0].site]
+            yield Observation(
+                f"Triton {report.triton} cannot compile for {target.name}, so {len(results)} "
+                f"{'config was' if len(results) == 1 else 'configs were'} not judged there: {results[0].verdict.message}",
+                site.position,
+                target=target.name,
+            )
+
+
+def _by_message(case: ListCase, kind: FailureKind) -> list[list[Result]]:
+    """The results that failed that way, those with the same message and place together."""
+    grouped: dict[object, list[Result]] = {}
+    for result in case.results:
+        if isinstance(result.outcome, Failure) and result.outcome.kind is kind:
+            grouped.setdefault((result.outcome.message, result.outcome.position), []).append(result)
+    return list(grouped.values())
+
+
+def _fails_by(result: Result, kind: FailureKind) -> bool:
+    return isinstance(result.outcome, Failure) and result.outcome.kind is kind
+
+
+def _observation(
+    case: ListCase, failures: list[Result], consequence: str, severity: Severity | None = None
+) -> Iterator[Observation]:
+    first = failures[0]
+    outcome = first.outcome
+    assert isinstance(outcome, Failure)
+    configs = list(dict.fromkeys(result.config for result in failures))
+    all_configs = {result.config for result in case.results}
+    subject = config_text(configs[0])
+    if len(configs) > 1:
+        subject = f"{len(configs)} of {len(all_configs)} configs (first: {subject})"
+    place = f" at line {outcome.position.line}" if outcome.position else ""
+    exception = f" {outcome.exception}" if outcome.exception else ""
+    condition = case.condition(list(dict.fromkeys(r.specialization for r in failures)))
+    condition = f" for {condition}" if condition else ""
+    assuming = ""
+    if first.specialization is not None:
+        text = assumptions_text(case.report.specializations[first.specialization].specialization)
+        assuming = f" (assuming {text})" if text else ""
+    fails = {FailureKind.ABORT: "aborts the compiler", FailureKind.TIMEOUT: "does not finish compiling"}
+    what = fails.get(outcome.kind, f"fails to compile with{exception}" if exception else "fails to compile")
+    if case.site.kind is SiteKind.LAUNCH:
+        consequence = "the launch raises it" if outcome.kind is FailureKind.COMPILATION_ERROR else consequence
+    yield Observation(
+        f"{subject} {what} on {case.target.name}{place}{condition}: {outcome.message}{assuming}; {consequence}",
+        outcome.position or configs[0].position,
+        specialization=first.specialization,
+        config=configs[0],
+        severity=severity,
+    )

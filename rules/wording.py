@@ -1,0 +1,133 @@
+"""How findings speak of configs, bytes, assumptions and conditions: one way for all rules."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+
+from smemcheck.model import (
+    Assumption,
+    AttributeValue,
+    Config,
+    ConstexprValue,
+    Dtype,
+    Footprint,
+    FunctionValue,
+    Specialization,
+    Value,
+)
+
+_BUFFERS_NAMED = 3
+_ASSUMPTIONS_NAMED = 6
+
+
+def value_text(value: Value) -> str:
+    """A value as the user would write it in a launch."""
+    if isinstance(value, ConstexprValue):
+        return value_text(value.value)
+    if isinstance(value, Dtype | FunctionValue):
+        return value.name
+    if isinstance(value, AttributeValue):
+        return value.path
+    if isinstance(value, tuple):
+        return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def config_text(config: Config) -> str:
+    """``BLOCK_M=128, num_warps=8, num_stages=3``; what equals Triton's default is left out, warps and stages excepted."""
+    parts = [f"{name}={value_text(value)}" for name, value in config.kwargs]
+    parts += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
+    if config.num_ctas != 1:
+        parts.append(f"num_ctas={config.num_ctas}")
+    if config.maxnreg is not None:
+        parts.append(f"maxnreg={config.maxnreg}")
+    parts += [f"{name}={value_text(value)}" for name, value in config.options]
+    return ", ".join(parts)
+
+
+def difference_text(config: Config, other: Config) -> str:
+    """What ``config`` sets otherwise than ``other``, as :func:`config_text` would say it."""
+    theirs = settings_of(other)
+    different = [f"{name}={value}" for name, value in settings_of(config).items() if theirs.get(name) != value]
+    return ", ".join(different) or config_text(config)
+
+
+def settings_of(config: Config) -> Mapping[str, str]:
+    """Everything that a config sets, by name, as text that can be compared."""
+    return {
+        **{name: value_text(value) for name, value in config.kwargs},
+        "num_warps": str(config.num_warps),
+        "num_stages": str(config.num_stages),
+        "num_ctas": str(config.num_ctas),
+        "maxnreg": str(config.maxnreg),
+        **{name: value_text(value) for name, value in config.options},
+    }
+
+
+def buffers_text(footprint: Footprint) -> str:
+    """The biggest shared-memory buffers by variable and line, or nothing when the compiler named none."""
+    named = [buffer for buffer in footprint.buffers if buffer.variable or buffer.position]
+    largest = sorted(named, key=lambda buffer: -buffer.size)[:_BUFFERS_NAMED]
+    parts = []
+    for buffer in largest:
+        line = f"line {buffer.position.line}" if buffer.position else "line unknown"
+        parts.append(f"{buffer.variable or 'compiler scratch'} ({line}) {buffer.size:,} B")
+    return ", ".join(parts)
+
+
+def assumptions_text(specialization: Specialization) -> str:
+    """The types and constants that a number rests on: ``q_ptr=*bf16, HEAD_DIM=128`` and how many more there are."""
+    by_parameter: dict[str, Assumption] = {}
+    for assumption in specialization.assumptions:
+        by_parameter.setdefault(assumption.parameter, assumption)
+    deciding = [a for a in by_parameter.values() if _decides(a, specialization)]
+    shown = [f"{a.parameter}={a.value}" for a in deciding[:_ASSUMPTIONS_NAMED]]
+    if len(deciding) > _ASSUMPTIONS_NAMED:
+        shown.append(f"{len(deciding) - _ASSUMPTIONS_NAMED} more")
+    return ", ".join(shown)
+
+
+def _decides(assumption: Assumption, specialization: Specialization) -> bool:
+    """Element types and constants decide bytes; plain integers and floats rarely do, and would only make the line long."""
+    constants = {name for name, _ in specialization.constexprs}
+    types = dict(specialization.signature)
+    return assumption.parameter in constants or str(types.get(assumption.parameter, "")).startswith(("*", "tensordesc"))
+
+
+def condition_text(holds: Sequence[Specialization], fails: Sequence[Specialization]) -> str:
+    """Under which of the judged specialisations something holds: ``HEAD_DIM ≥ 128``, ``q_ptr = *fp32``; empty for all."""
+    if not fails:
+        return ""
+    held, failed = [_facts(s) for s in holds], [_facts(s) for s in fails]
+    conditions = []
+    for name in dict.fromkeys(name for facts in held for name in facts):
+        here = {facts.get(name) for facts in held}
+        there = {facts.get(name) for facts in failed}
+        if None not in here | there and not here & there:
+            conditions.append(_bound(name, here, there))
+    total = len(holds) + len(fails)
+    return " and ".join(conditions[:2]) if conditions else f"{len(holds)} of {total} specialisations"
+
+
+def _facts(specialization: Specialization) -> dict[str, Value]:
+    types = {name: str(kind) for name, kind in specialization.signature if kind != "constexpr"}
+    return {**types, **dict(specialization.constexprs)}
+
+
+def _bound(name: str, here: Iterable[Value], there: Iterable[Value]) -> str:
+    ours, theirs = list(here), list(there)
+    numbers = [v for v in (*ours, *theirs) if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(ours) + len(theirs):
+        low, high = sorted(numbers[: len(ours)]), sorted(numbers[len(ours) :])
+        if low[0] > high[-1]:
+            return f"{name} ≥ {low[0]}"
+        if low[-1] < high[0]:
+            return f"{name} ≤ {low[-1]}"
+    texts = sorted(v if isinstance(v, str) else value_text(v) for v in ours)
+    return f"{name} = {' or '.join(texts)}"
+
+
+def place_text(path: str, line: int) -> str:
+    """``attention.py:30``: a place in another file, short enough for the middle of a sentence."""
+    return f"{posixpath.basename(path)}:{line}"
