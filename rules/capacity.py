@@ -101,16 +101,11 @@ def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
     if not pruned:
         return
     worst = pruned[0]
-    message = f"{config_text(case.config)} {_on_target(worst, case.target.name)}{_circumstances(case, pruned)}"
+    message = f"{config_text(case.config)} {worst.verdict.message}{_circumstances(case, pruned)}"
     if cause == "shared memory" and isinstance(worst.outcome, Footprint):
         buffers = buffers_text(worst.outcome)
         message += f". Largest buffers: {buffers}" if buffers else ""
     yield Observation(f"{message}. {_consequence(case, worst)}", specialization=worst.specialization)
-
-
-def _on_target(result: Result, target: str) -> str:
-    """The verdict's sentence with the target in it."""
-    return f"{result.verdict.message} of {target}" if result.verdict.message else f"is pruned on {target}"
 
 
 def _circumstances(case: ConfigCase, results: tuple[Result, ...] | list[Result]) -> str:

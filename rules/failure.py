@@ -78,18 +78,21 @@ def _observation(
     configs = list(dict.fromkeys(result.config for result in failures))
     all_configs = {result.config for result in case.results}
     subject = config_text(configs[0])
-    if len(configs) > 1:
+    many = len(configs) > 1
+    if many:
         subject = f"{len(configs)} of {len(all_configs)} configs (first: {subject})"
     place = f" at line {outcome.position.line}" if outcome.position else ""
-    exception = f" {outcome.exception}" if outcome.exception else ""
+    exception = f" with {outcome.exception}" if outcome.exception else ""
     condition = case.condition(list(dict.fromkeys(r.specialization for r in failures)))
     condition = f" for {condition}" if condition else ""
     assuming = ""
     if first.specialization is not None:
         text = assumptions_text(case.report.specializations[first.specialization].specialization)
         assuming = f" (assuming {text})" if text else ""
-    fails = {FailureKind.ABORT: "aborts the compiler", FailureKind.TIMEOUT: "does not finish compiling"}
-    what = fails.get(outcome.kind, f"fails to compile with{exception}" if exception else "fails to compile")
+    what = {
+        FailureKind.ABORT: "abort the compiler" if many else "aborts the compiler",
+        FailureKind.TIMEOUT: "do not finish compiling" if many else "does not finish compiling",
+    }.get(outcome.kind, f"{'fail' if many else 'fails'} to compile{exception}")
     if case.site.kind is SiteKind.LAUNCH:
         consequence = "the launch raises it" if outcome.kind is FailureKind.COMPILATION_ERROR else consequence
     yield Observation(

@@ -35,13 +35,15 @@ def judge(outcome: Outcome, target: Target, config: Config) -> Verdict:
         )
     threads = _largest_block(outcome, target)
     checks = (
-        ("shared memory", outcome.shared_memory, target.shared_memory_limit or 0, "B of shared memory per block"),
-        ("tensor memory", outcome.tensor_memory, target.tensor_memory_limit, "columns of tensor memory"),
-        ("threads", outcome.threads, threads, "threads per block"),
+        ("shared memory", outcome.shared_memory, target.shared_memory_limit or 0, "B", "of shared memory per block"),
+        ("tensor memory", outcome.tensor_memory, target.tensor_memory_limit, "columns", "of tensor memory"),
+        ("threads", outcome.threads, threads, "threads", "per block"),
     )
-    for cause, need, limit, unit in checks:
+    for cause, need, limit, unit, what in checks:
         if need > limit:
-            message = f"needs {need:,} {unit}, {need - limit:,} over the limit of {limit:,}"
+            message = (
+                f"needs {need:,} {unit} {what}, {need - limit:,} {unit} over {target.name}'s limit of {limit:,} {unit}"
+            )
             return Verdict(VerdictKind.PRUNED, cause, message, need, limit)
     return Verdict(VerdictKind.FITS, need=outcome.shared_memory, limit=target.shared_memory_limit)
 

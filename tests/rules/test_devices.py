@@ -54,7 +54,10 @@ def test_a_target_has_many_names(asked: str, name: str) -> None:
     ("asked", "sentence"),
     [
         ("sm_130", "no device table knows 'sm_130'; did you mean 'sm_120'? ('smemcheck devices' lists the names)"),
-        ("rtx-5900", "no device table knows 'rtx-5900'; did you mean 'rtx-5090'? ('smemcheck devices' lists the names)"),
+        (
+            "rtx-5900",
+            "no device table knows 'rtx-5900'; did you mean 'rtx-5090'? ('smemcheck devices' lists the names)",
+        ),
         ("quantum", "no device table knows 'quantum' ('smemcheck devices' lists the names)"),
     ],
 )

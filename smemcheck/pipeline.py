@@ -1,0 +1,223 @@
+"""The whole program on one screen: source → specialize → lower → rules, and a :class:`~smemcheck.model.Report` at the end.
+
+Stages are imported where they are used, so that printing a version costs nothing and a missing stage breaks one call only.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import smemcheck
+from smemcheck.config import Settings
+from smemcheck.errors import UsageError
+from smemcheck.model import (
+    Config,
+    Job,
+    Outcome,
+    Report,
+    Result,
+    Site,
+    SpecializedSite,
+    Target,
+    Unknown,
+    Verdict,
+    VerdictKind,
+)
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
+"""Answers jobs, in any order, each with its index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A result to be: a config of a site under a specialisation on a target, and the job that will answer it."""
+
+    site: int
+    specialization: int | None
+    target: Target
+    config: Config
+    job: Job | Unknown
+
+
+def check(
+    paths: Sequence[str], settings: Settings, progress: Progress | None = None, lower: Lower | None = None
+) -> Report:
+    """Judge every config of every kernel under the paths. ``lower`` stands in for the compiler in tests.
+
+    Raises :class:`~smemcheck.errors.UsageError` for input that cannot be used; anything else becomes part of the report.
+    """
+    from smemcheck import rules
+
+    report, project = _read(paths, settings)
+    specialized, unspecialized = _specialize(report.sites, project, settings)
+    report = replace(report, specializations=specialized)
+    rows = list(_rows(report, unspecialized, project, settings))
+    outcomes = _lower(rows, settings, progress or _silent, lower)
+    results = tuple(_result(row, outcomes, rules.judge) for row in rows)
+    triton = next((outcome.triton for outcome in outcomes.values()), None) or installed_triton()
+    report = replace(report, triton=triton, results=results)
+    return replace(report, findings=rules.findings(report))
+
+
+def sites(paths: Sequence[str], settings: Settings) -> Report:
+    """What the source says: kernels and their configs for each target. Nothing is lowered."""
+    from smemcheck import rules
+
+    report, _ = _read(paths, settings)
+    return replace(report, findings=rules.findings(report))
+
+
+def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
+    from smemcheck.rules.devices import DEFAULT_TARGETS, resolve_target
+
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"{path}: no such file or directory")
+    targets = tuple(dict.fromkeys(resolve_target(name) for name in settings.targets or DEFAULT_TARGETS))
+    from smemcheck.source import read_sites
+
+    reading = read_sites(paths, targets, settings)
+    report = Report(
+        smemcheck=smemcheck.__version__,
+        triton=installed_triton(),
+        targets=targets,
+        sites=reading.sites,
+        specializations=(),
+        results=(),
+        findings=(),
+        problems=reading.problems,
+        files=reading.files,
+        roots=tuple(Path(path).resolve().as_posix() for path in paths),
+    )
+    return report, reading.project
+
+
+def _specialize(
+    sites_: Sequence[Site], project: Any, settings: Settings
+) -> tuple[tuple[SpecializedSite, ...], Sequence[tuple[int, Unknown]]]:
+    """The specialisations of every site, and for sites that have none the reason."""
+    from smemcheck.specialize import specialize
+    from smemcheck.specialize.recorded import read_recorded
+
+    recorded = [read_recorded(path) for path in settings.specializations]
+    specialized: list[SpecializedSite] = []
+    unknown: list[tuple[int, Unknown]] = []
+    for index, site in enumerate(sites_):
+        answers = _guarded(site, specialize, site, project, settings, recorded)
+        for answer in (answers,) if isinstance(answers, Unknown) else answers:
+            if isinstance(answer, Unknown):
+                unknown.append((index, answer))
+            else:
+                specialized.append(SpecializedSite(index, answer))
+    return tuple(specialized), unknown
+
+
+def _rows(
+    report: Report, unspecialized: Sequence[tuple[int, Unknown]], project: Any, settings: Settings
+) -> Iterator[_Row]:
+    """One row a result, in the order of the source, or of the recorded lines where those ask for single configs."""
+    rows = [
+        row
+        for index, specialized in enumerate(report.specializations)
+        for row in _rows_of(report, specialized, index, project, settings)
+    ]
+    rows += [
+        _Row(index, None, target, config, unknown)
+        for index, unknown in unspecialized
+        for target in report.targets
+        for config in _configs(report.sites[index], target)
+    ]
+    lines = [entry.specialization.recorded_line for entry in report.specializations]
+
+    def order(row: _Row) -> tuple[int, int]:
+        line = lines[row.specialization] if row.specialization is not None else None
+        return line or 0, row.site
+
+    return iter(sorted(rows, key=order))
+
+
+def _rows_of(
+    report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
+) -> Iterator[_Row]:
+    from smemcheck.specialize import bind
+
+    site, specialization = report.sites[specialized.site], specialized.specialization
+    for target in report.targets:
+        answer = site.answers.get(target.name)
+        kernel = answer.kernel if answer else Unknown(f"it has no definition on {target.name}", site.position)
+        configs = (specialization.config,) if specialization.config else _configs(site, target)
+        for config in configs:
+            if isinstance(kernel, Unknown):
+                yield _Row(specialized.site, index, target, config, kernel)
+                continue
+            bound = _guarded(site, bind, site, specialization, config, target, project)
+            job = bound if isinstance(bound, Unknown) else Job(kernel, bound, config, target, settings.registers)
+            yield _Row(specialized.site, index, target, config, job)
+
+
+def _configs(site: Site, target: Target) -> tuple[Config, ...]:
+    answer = site.answers.get(target.name)
+    return answer.configs if answer and isinstance(answer.configs, tuple) else ()
+
+
+def _lower(rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None) -> dict[Job, Outcome]:
+    """What the compiler says of every distinct job."""
+    jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
+    outcomes: dict[Job, Outcome] = {}
+    if not jobs:
+        return outcomes
+    answers = lower(jobs) if lower else _pooled(jobs, settings)
+    for number, (index, outcome) in enumerate(answers, start=1):
+        outcomes[jobs[index]] = outcome
+        progress("configs lowered", number, len(jobs))
+    return outcomes
+
+
+def _pooled(jobs: Sequence[Job], settings: Settings) -> Iterator[tuple[int, Outcome]]:
+    from smemcheck.lower import Pool
+
+    with Pool(settings) as pool:
+        yield from pool.run(jobs)
+
+
+def _result(row: _Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, Target, Config], Verdict]) -> Result:
+    if isinstance(row.job, Unknown):
+        verdict = Verdict(VerdictKind.UNKNOWN, None, row.job.reason)
+        return Result(row.site, row.specialization, row.target.name, row.config, verdict)
+    outcome = outcomes.get(row.job)
+    if outcome is None:
+        verdict = Verdict(VerdictKind.UNKNOWN, None, "the run ended before this config was lowered")
+        return Result(row.site, row.specialization, row.target.name, row.config, verdict)
+    verdict = judge(outcome, row.target, row.config)
+    return Result(row.site, row.specialization, row.target.name, row.config, verdict, outcome)
+
+
+def _guarded(site: Site, stage: Callable[..., Any], *arguments: Any) -> Any:
+    """What a stage says of one site. A defect of ours costs that site, not the run."""
+    try:
+        return stage(*arguments)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other kernels' results must not be lost
+        return Unknown(
+            f"internal error of smemcheck ({type(error).__name__}: {error}), please report it", site.position
+        )
+
+
+def installed_triton() -> str | None:
+    """The version of the Triton in this environment, without importing it; ``None`` when there is none."""
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """No progress is shown."""

@@ -1,0 +1,237 @@
+"""The report for people: a table per kernel, a line per finding, a summary."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from smemcheck.model import (
+    Config,
+    Finding,
+    Footprint,
+    Report,
+    Result,
+    Severity,
+    Site,
+    SiteKind,
+    Specialization,
+    Target,
+    TargetAnswer,
+    Unknown,
+    VerdictKind,
+)
+from smemcheck.report.places import within
+from smemcheck.rules.wording import assumptions_text, config_text, place_text
+
+_STYLE_OF_VERDICT = {
+    VerdictKind.FITS: "green",
+    VerdictKind.PRUNED: "red",
+    VerdictKind.CRASHES: "bold red",
+    VerdictKind.UNSUPPORTED: "yellow",
+    VerdictKind.UNKNOWN: "yellow",
+}
+_STYLE_OF_SEVERITY = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+def render(report: Report, *, folder: str, color: bool, width: int, detail: int = 1) -> str:
+    """The whole report as text.
+
+    Paths are shown relative to ``folder``. ``detail`` 0 leaves the tables out, 2 adds every assumption with its reason.
+    """
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        width=width,
+        highlight=False,
+        legacy_windows=False,
+    )
+    if detail:
+        for index, site in enumerate(report.sites):
+            _print_site(console, report, index, site, folder, detail)
+    for finding in report.findings:
+        console.print(_finding_line(finding, folder), soft_wrap=True)
+    if report.findings:
+        console.print()
+    for note in report.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
+    console.print(summary(report), markup=False, soft_wrap=True)
+    return _text_of(console)
+
+
+def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str:
+    """What ``smemcheck sites`` shows: every kernel with its configs for each target."""
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        width=width,
+        highlight=False,
+    )
+    for site in report.sites:
+        console.print(_heading(site, folder), soft_wrap=True)
+        for names, answer in _same_answers(site):
+            label = "" if len(names) == len(report.targets) else f"{', '.join(names)}: "
+            console.print(f"  {label}{_answer_text(answer)}", markup=False, soft_wrap=True)
+            if isinstance(answer.configs, tuple):
+                for config in answer.configs:
+                    line = f" (line {config.position.line})" if config.position else ""
+                    console.print(f"    {config_text(config)}{line}", markup=False, soft_wrap=True)
+        console.print()
+    for finding in report.findings:
+        console.print(_finding_line(finding, folder), soft_wrap=True)
+    console.print(summary(report), markup=False, soft_wrap=True)
+    return _text_of(console)
+
+
+def summary(report: Report) -> str:
+    """One line: what was read, what came out, what was found."""
+    if not report.files:
+        return "no Python file was found"
+    parts = [f"{_count(report.files, 'file')}, {_count(len(report.sites), 'kernel site')}"]
+    if report.results:
+        verdicts = Counter(result.verdict.kind for result in report.results)
+        counted = ", ".join(f"{verdicts[kind]} {kind.value}" for kind in VerdictKind if verdicts[kind])
+        parts.append(f"{_count(len(report.results), 'result')} on {_count(len(report.targets), 'target')}: {counted}")
+    severities = Counter(finding.severity for finding in report.findings)
+    found = ", ".join(_count(severities[severity], severity.value) for severity in Severity if severities[severity])
+    parts.append(found or "nothing found")
+    triton = f" (Triton {report.triton})" if report.triton and report.results else ""
+    return "; ".join(parts) + triton
+
+
+def _print_site(console: Console, report: Report, index: int, site: Site, folder: str, detail: int) -> None:
+    results = [result for result in report.results if result.site == index]
+    console.print(_heading(site, folder), soft_wrap=True)
+    for names, answer in _same_answers(site):
+        obstacle = answer.configs if isinstance(answer.configs, Unknown) else answer.kernel
+        if isinstance(obstacle, Unknown):
+            where = f" ({place_text(obstacle.position.path, obstacle.position.line)})" if obstacle.position else ""
+            label = "" if len(names) == len(report.targets) else f" on {', '.join(names)}"
+            console.print(f"  unknown{label}: {obstacle.reason}{where}", markup=False, soft_wrap=True)
+    for note in dict.fromkeys(note for answer in site.answers.values() for note in answer.notes):
+        console.print(f"  {note}", markup=False, soft_wrap=True)
+    for indices, rows in _alike(_by_specialization(results)):
+        for specialization in _specializations(report, indices):
+            assumed = assumptions_text(specialization)
+            if assumed:
+                console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
+            if detail > 1:
+                _print_assumptions(console, specialization, folder)
+        console.print(Padding(_table(rows, report.targets), (0, 0, 0, 1)))
+    console.print()
+
+
+def _print_assumptions(console: Console, specialization: Specialization, folder: str) -> None:
+    for assumption in specialization.assumptions:
+        position = assumption.position
+        where = f" ({within(folder, position.path)}:{position.line})" if position else ""
+        text = f"    {assumption.parameter} = {assumption.value}: {assumption.because}{where}"
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _heading(site: Site, folder: str) -> Text:
+    heading = Text(f"{within(folder, site.position.path)}:{site.position.line} ")
+    heading.append(site.kernel_name, style="bold")
+    heading.append("" if site.kind is SiteKind.AUTOTUNE else " (launch)")
+    return heading
+
+
+def _by_specialization(results: Iterable[Result]) -> dict[int | None, list[Result]]:
+    grouped: dict[int | None, list[Result]] = {}
+    for result in results:
+        grouped.setdefault(result.specialization, []).append(result)
+    return grouped
+
+
+def _alike(grouped: dict[int | None, list[Result]]) -> Iterator[tuple[list[int | None], list[Result]]]:
+    """Specialisations with the same table share it."""
+    tables: dict[tuple[object, ...], tuple[list[int | None], list[Result]]] = {}
+    for index, results in grouped.items():
+        key = tuple((result.config, result.target, _cell(result)) for result in results)
+        tables.setdefault(key, ([], results))[0].append(index)
+    yield from tables.values()
+
+
+def _specializations(report: Report, indices: Sequence[int | None]) -> list[Specialization]:
+    return [report.specializations[index].specialization for index in indices if index is not None]
+
+
+def _table(results: Sequence[Result], targets: Sequence[Target]) -> Table:
+    cells: dict[Config, dict[str, Result]] = {}
+    for result in results:
+        cells.setdefault(result.config, {})[result.target] = result
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
+    table.add_column("config", overflow="fold")
+    for target in targets:
+        table.add_column(target.name, justify="right", no_wrap=True)
+    for config, by_target in cells.items():
+        row = [Text(config_text(config))]
+        for target in targets:
+            judged = by_target.get(target.name)
+            row.append(Text(_cell(judged), style=_STYLE_OF_VERDICT[judged.verdict.kind]) if judged else Text("–"))
+        table.add_row(*row)
+    return table
+
+
+def _cell(result: Result) -> str:
+    """``102,400 B pruned``, with registers where they were asked for; a cause that bytes do not show is named."""
+    verdict = result.verdict
+    word = verdict.kind.value
+    footprint = result.outcome
+    if not isinstance(footprint, Footprint):
+        return f"{word}: {verdict.cause}" if verdict.cause else word
+    text = f"{footprint.shared_memory:,} B {word}"
+    if verdict.cause not in {None, "shared memory"}:
+        text += f": {verdict.cause}"
+    if footprint.registers is not None:
+        text += f", {footprint.registers} regs"
+    if footprint.spill_bytes:
+        text += f", {footprint.spill_bytes:,} B spilled"
+    return text
+
+
+def _finding_line(finding: Finding, folder: str) -> Text:
+    position = finding.position
+    line = Text(f"{within(folder, position.path)}:{position.line}:{position.column}: ")
+    line.append(finding.rule, style=_STYLE_OF_SEVERITY[finding.severity])
+    line.append(f" {finding.message}")
+    return line
+
+
+def _same_answers(site: Site) -> Iterator[tuple[list[str], TargetAnswer]]:
+    """The targets with the same configs and obstacles together."""
+    grouped: list[tuple[TargetAnswer, list[str]]] = []
+    for name, answer in site.answers.items():
+        for other, names in grouped:
+            same_kernel = not isinstance(answer.kernel, Unknown) or answer.kernel == other.kernel
+            if other.configs == answer.configs and same_kernel:
+                names.append(name)
+                break
+        else:
+            grouped.append((answer, [name]))
+    return ((names, answer) for answer, names in grouped)
+
+
+def _answer_text(answer: TargetAnswer) -> str:
+    if isinstance(answer.configs, Unknown):
+        position = answer.configs.position
+        where = f" ({place_text(position.path, position.line)})" if position else ""
+        return f"unknown: {answer.configs.reason}{where}"
+    return _count(len(answer.configs), "config")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
