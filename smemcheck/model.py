@@ -54,13 +54,23 @@ class AttributeValue:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceValue:
+    """A module or class of the analysed source that a kernel reads attributes of: only the attributes it reads."""
+
+    name: str
+    members: tuple[tuple[str, Value | Unknown], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConstexprValue:
     """A value wrapped in ``tl.constexpr(…)``: the only kind of plain global that a kernel may read."""
 
     value: Value
 
 
-Value: TypeAlias = "None | bool | int | float | str | tuple[Value, ...] | Dtype | FunctionValue | AttributeValue | ConstexprValue"
+Value: TypeAlias = (
+    "None | bool | int | float | str | tuple[Value, ...] | Dtype | FunctionValue | AttributeValue | NamespaceValue | ConstexprValue"
+)
 """What a constexpr parameter or a kernel's global can hold. Immutable and hashable, so it can be part of a key."""
 
 # --------------------------------------------------------------------------------------------------------- targets

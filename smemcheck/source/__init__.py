@@ -1,0 +1,94 @@
+"""The source stage: text → sites. Discovery, module index, evaluator, decorators, kernel slices.
+
+    files ──discovery──▶ paths ──scan──▶ statements ──interpreter──▶ tuners ──kernels──▶ Site
+
+Nothing of the analysed source is imported or run: the evaluator of :mod:`smemcheck.source.interpreter` reads it.
+"""
+
+from __future__ import annotations
+
+import symtable
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smemcheck.config import Settings
+from smemcheck.model import Position, Problem, Site, Target
+from smemcheck.source.analysis import Analysis
+from smemcheck.source.discovery import python_files
+from smemcheck.source.module import Module
+from smemcheck.source.scan import may_hold_tuner
+from smemcheck.source.sites import FileSites, find_sites, make_sites
+
+__all__ = ["Analysis", "SourceReading", "read_sites"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """What the source stage found. ``project`` answers later questions about the same files."""
+
+    sites: tuple[Site, ...]
+    problems: tuple[Problem, ...]
+    files: int
+    project: Analysis
+
+
+def read_sites(paths: Sequence[str], targets: Sequence[Target], settings: Settings) -> SourceReading:
+    """Every site under ``paths``, in the order of the files, with its configs on each target."""
+    analysis = Analysis(targets, settings)
+    sites: list[Site] = []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for root in paths:
+        for path in python_files(root, settings.exclude, settings.respect_gitignore):
+            if path in seen:
+                continue
+            seen.add(path)
+            if not _may_matter(path, problems):
+                continue
+            module = analysis.project.module(path)
+            if module is None:
+                problems.append(analysis.project.problems[path])
+                continue
+            problem = syntax_problem(module)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            found = _on_each_target(analysis, module)
+            sites.extend(make_sites(found, root))
+            problems.extend(dict.fromkeys(p for one in found.values() for p in one.problems))
+    return SourceReading(tuple(sites), tuple(problems), len(seen), analysis)
+
+
+def _may_matter(path: str, problems: list[Problem]) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return may_hold_tuner(file.read())
+    except OSError as error:
+        problems.append(Problem(f"the file cannot be read: {error.strerror or error}", Position(path, 1)))
+        return False
+
+
+def syntax_problem(module: Module) -> Problem | None:
+    """Why Python would refuse to import the file, if it would: checked with Python's own parser, which runs nothing."""
+    try:
+        symtable.symtable(module.text, module.path, "exec")
+    except SyntaxError as error:
+        return Problem(f"Python cannot parse the file: {error.msg}", Position(module.path, error.lineno or 1, error.offset or 1))
+    except (RecursionError, MemoryError, ValueError) as error:
+        return Problem(f"Python cannot parse the file: {error or 'it is nested too deeply'}", Position(module.path, 1))
+    return None
+
+
+def _on_each_target(analysis: Analysis, module: Module) -> dict[str, FileSites]:
+    """The file's sites on each target; evaluated once when nothing that was asked depends on the target."""
+    found: dict[str, FileSites] = {}
+    shared: FileSites | None = None
+    for name, evaluator in analysis.evaluators.items():
+        if shared is None:
+            one = find_sites(evaluator, module)
+            if not one.consulted_target:
+                shared = one
+        else:
+            one = shared
+        found[name] = one
+    return found

@@ -1,0 +1,165 @@
+"""A source file as the evaluator sees it: statements that are parsed only when a question touches them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from smemcheck.model import Position
+from smemcheck.source.scan import Span, header_end, identifiers, split_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KIND = re.compile(r"(?:async\s+)?(def|class|import|from|if|for|while|try|with|del|global)\b")
+_DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+
+
+class Unit:
+    """A piece of parsed source that nodes belong to. Positions are computed once, when the first one is asked for."""
+
+    def __init__(self, module: Module, text: str, line: int, tree: cst.Module) -> None:
+        self.module = module
+        self.text = text
+        self.line = line
+        self.tree = tree
+
+    @cached_property
+    def _ranges(self) -> Mapping[cst.CSTNode, cst.metadata.CodeRange]:
+        wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
+        return wrapper.resolve(PositionProvider)
+
+    def position(self, node: cst.CSTNode) -> Position:
+        """Where ``node`` starts in its file."""
+        found = self._ranges.get(node)
+        if found is None:
+            return Position(self.module.path, self.line)
+        return Position(self.module.path, found.start.line + self.line - 1, found.start.column + 1)
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """The first and last line of ``node`` in its file, 1-based, inclusive."""
+        found = self._ranges[node]
+        return found.start.line + self.line - 1, found.end.line + self.line - 1
+
+
+class SyntaxProblem(Exception):
+    """The text is no Python that libcst can read. ``line`` is in the file."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class Statement:
+    """One top-level statement of a module, by its text. ``kind`` is its keyword, or ``simple``."""
+
+    def __init__(self, module: Module, index: int, span: Span) -> None:
+        self.module = module
+        self.index = index
+        self.span = span
+
+    @cached_property
+    def text(self) -> str:
+        return self.module.text[self.span.start : self.span.end]
+
+    @cached_property
+    def _definition(self) -> re.Match[str] | None:
+        return _DEFINITION.search(self.text) if self.text.startswith(("@", "def", "class", "async")) else None
+
+    @cached_property
+    def kind(self) -> str:
+        if self.text.startswith("@"):
+            return "class" if self._definition and "class" in self._definition.group(0).split() else "def"
+        match = _KIND.match(self.text)
+        return match.group(1) if match else "simple"
+
+    @property
+    def defined_name(self) -> str | None:
+        """The name that a ``def`` or ``class`` statement binds."""
+        return self._definition.group(1) if self._definition and self.kind in ("def", "class") else None
+
+    @property
+    def decorated(self) -> bool:
+        return self.text.startswith("@")
+
+    @property
+    def decorator_text(self) -> str:
+        return self.text[: self._definition.start()] if self._definition else ""
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        return identifiers(self.text)
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The whole statement, parsed. Raises :class:`SyntaxProblem`."""
+        return self.module.parse(self.text, self.span.line)
+
+    @cached_property
+    def header(self) -> Unit:
+        """A ``def`` with its decorators and signature but an empty body: what most questions about a kernel need."""
+        if self._definition is None or self.kind != "def":
+            return self.unit
+        end = header_end(self.text, self._definition.start())
+        if end is None:
+            return self.unit
+        return self.module.parse(self.text[:end] + " pass\n", self.span.line)
+
+    @property
+    def position(self) -> Position:
+        return Position(self.module.path, self.span.line)
+
+
+class Module:
+    """A Python file: its text, its dotted name, and its top-level statements."""
+
+    def __init__(self, path: str, text: str, name: str, is_package: bool) -> None:
+        self.path = path
+        self.text = text
+        self.name = name
+        self.is_package = is_package
+        self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.namespace
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        return tuple(Statement(self, index, span) for index, span in enumerate(split_statements(self.text)))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines(keepends=True)
+
+    @property
+    def package(self) -> str:
+        """The dotted name that relative imports start from."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    @cached_property
+    def _mentioned(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for statement in self.statements:
+            for name in statement.mentions:
+                found.setdefault(name, []).append(statement.index)
+        return found
+
+    def mentioning(self, name: str) -> list[int]:
+        """Indices of the statements whose text has the word ``name``, in order."""
+        return self._mentioned.get(name, [])
+
+    @cached_property
+    def star_imports(self) -> list[int]:
+        return [s.index for s in self.statements if s.kind == "from" and re.search(r"import\s*\(?\s*\*", s.text)]
+
+    def parse(self, text: str, line: int) -> Unit:
+        """Parse ``text``, which starts on ``line`` of the file. Raises :class:`SyntaxProblem`."""
+        try:
+            tree = cst.parse_module(text)
+        except cst.ParserSyntaxError as error:
+            raise SyntaxProblem(error.message.splitlines()[0], line + error.raw_line - 1) from None
+        except RecursionError:
+            raise SyntaxProblem("the expression is nested too deeply", line) from None
+        return Unit(self, text, line, tree)

@@ -1,0 +1,294 @@
+"""Module-level names, on demand: only the statements that decide a name are run, at the time at which it is asked for.
+
+The value of a name at a statement is what the last statement before it bound, after every statement in between that changes
+the object in place. To run a whole module for one list would mean to parse and evaluate thousands of lines that have
+nothing to do with it, and to meet every unknown condition in them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import libcst as cst
+
+from smemcheck.source.definitions import define_function
+from smemcheck.source.imports import dotted
+from smemcheck.source.interpreter import Interpreter
+from smemcheck.source.module import Module, Statement, SyntaxProblem
+from smemcheck.source.statements import MUTATING, bound_and_changed, execute
+from smemcheck.source.values import (
+    Blocked,
+    ConfigValue,
+    External,
+    Frame,
+    Instance,
+    ModuleValue,
+    Obstacle,
+    Raised,
+    TunerValue,
+)
+
+_END = 1 << 60
+_CHANGES = re.compile(r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b")
+
+
+class Namespace:
+    """The top level of one module within one run."""
+
+    def __init__(self, interpreter: Interpreter, module: Module) -> None:
+        self.interpreter = interpreter
+        self.module = module
+        self._bound: dict[tuple[str, int], Any] = {}  # (name, statement) → what the statement bound
+        self._executed: set[int] = set()
+        self._running: set[int] = set()
+        self._set: dict[str, Any] = {}
+
+    def set(self, name: str, value: Any) -> None:
+        """Bind a name from outside the module's own statements."""
+        self._set[name] = value
+
+    def run(self, index: int) -> None:
+        """Run a statement at its own time, once."""
+        if index not in self._executed:
+            self._execute(index)
+
+    def bound(self, name: str, index: int) -> Any:
+        """What a statement that was run bound to ``name``; ``None`` when it did not."""
+        return self._bound.get((name, index))
+
+    def lookup(self, name: str) -> Any:
+        """The value of a name at the module's present time. Raises :class:`KeyError` when nothing binds it."""
+        if name in self._set:
+            return self._set[name]
+        special = {"__file__": self.module.path, "__name__": self.module.name, "__package__": self.module.package}
+        if name in special:
+            return special[name]
+        time = self.interpreter.times.get(self.module.path, _END)
+        return self._value(name, time)
+
+    def _value(self, name: str, time: int) -> Any:
+        binders = self._binders(name)
+        for index in reversed(binders):
+            if index >= time or index in self._running:
+                continue
+            if (name, index) not in self._bound and index not in self._executed:
+                self._execute(index)
+            if (name, index) in self._bound:
+                value = self._bound[(name, index)]
+                if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
+                    self._apply_changes(name, index, time)
+                return value
+        raise KeyError(name)
+
+    def _binders(self, name: str) -> list[int]:
+        statements = self.module.statements
+        found = [i for i in self.module.mentioning(name) if may_bind(statements[i], name)]
+        if self.module.star_imports:
+            found = sorted({*found, *self.module.star_imports})
+        return found
+
+    def _execute(self, index: int) -> None:
+        """Run one statement at its own time, and keep what it bound."""
+        statement = self.module.statements[index]
+        self._executed.add(index)
+        self._running.add(index)
+        interpreter = self.interpreter
+        before = interpreter.times.get(self.module.path)
+        interpreter.times[self.module.path] = index
+        guarded, interpreter.guarded = interpreter.guarded, 0
+        depth, interpreter.depth = interpreter.depth, 0
+        try:
+            locals_ = run_statement(interpreter, statement)
+        finally:
+            interpreter.guarded = guarded
+            interpreter.depth = depth
+            self._running.discard(index)
+            if before is None:
+                del interpreter.times[self.module.path]
+            else:
+                interpreter.times[self.module.path] = before
+        for name, value in locals_.items():
+            self._bound[(name, index)] = value
+
+    def _apply_changes(self, name: str, since: int, time: int) -> None:
+        """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
+        changes = [i for i in self.module.mentioning(name)
+                   if since < i < time and may_change(self.module.statements[i], name, self.module)]
+        if not changes:
+            return
+        for index in self.module.mentioning(name):
+            if since < index <= changes[-1] and index < time and index not in self._executed and index not in self._running:
+                kind = self.module.statements[index].kind
+                if kind not in ("def", "class", "import", "from") or index in changes:
+                    self._execute(index)
+
+    def public(self) -> dict[str, Any]:
+        """What ``from module import *`` gives: the names of ``__all__``, else every public name that the module binds."""
+        try:
+            names = self._value("__all__", _END)
+        except KeyError:
+            names = None
+        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+            names = [n for n in self.names() if not n.startswith("_")]
+        found = {}
+        for name in names:
+            try:
+                found[name] = self._value(name, _END)
+            except (KeyError, Raised):
+                continue
+        return found
+
+    def names(self) -> list[str]:
+        """Every name that a statement may bind, in order of first mention."""
+        found: dict[str, None] = {}
+        for statement in self.module.statements:
+            for name in sorted(binds(statement)):
+                found[name] = None
+        for index in self.module.star_imports:
+            node = _only_import(self.module.statements[index])
+            source = self._star_source(node)
+            if isinstance(source, ModuleValue) and source.module is not self.module:
+                found.update(dict.fromkeys(self.interpreter.namespace(source.module).public()))
+        return list(found)
+
+    def external_stars(self) -> list[str]:
+        """The modules outside the analysed source that this one star-imports."""
+        paths = []
+        for index in self.module.star_imports:
+            source = self._star_source(_only_import(self.module.statements[index]))
+            if isinstance(source, External):
+                paths.append(source.path)
+        return paths
+
+    def _star_source(self, node: cst.ImportFrom | None) -> Any:
+        if node is None:
+            return None
+        if node.relative:
+            module = self.interpreter.project.relative(self.module, len(node.relative), dotted(node.module))
+        else:
+            module = self.interpreter.project.find(dotted(node.module), self.module)
+        return ModuleValue(module) if module is not None else External(dotted(node.module))
+
+
+def run_statement(interpreter: Interpreter, statement: Statement) -> dict[str, Any]:
+    """Run one top-level statement in a frame of its own; the names it bound."""
+    try:
+        if statement.kind == "def":
+            return _run_definition(interpreter, statement)
+        unit = statement.unit
+    except SyntaxProblem as problem:
+        raise Blocked(Obstacle(f"the statement cannot be parsed: {problem.message}", statement.position)) from None
+    frame = Frame(unit, statement.module, {}, None, "module")
+    for node in unit.tree.body:
+        execute(interpreter, node, frame)
+    return frame.locals
+
+
+def _run_definition(interpreter: Interpreter, statement: Statement) -> dict[str, Any]:
+    unit = statement.header
+    node = unit.tree.body[0]
+    assert isinstance(node, cst.FunctionDef)
+    frame = Frame(unit, statement.module, {}, None, "module")
+
+    def body() -> Any:
+        try:
+            full = statement.unit
+        except SyntaxProblem as problem:
+            raise Blocked(Obstacle(f"the function cannot be parsed: {problem.message}", statement.position)) from None
+        return full, full.tree.body[0]
+
+    return {node.name.value: define_function(interpreter, node, frame, body)}
+
+
+def _only_import(statement: Statement) -> cst.ImportFrom | None:
+    try:
+        line = statement.unit.tree.body[0]
+    except (SyntaxProblem, IndexError):
+        return None
+    first = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    return first if isinstance(first, cst.ImportFrom) else None
+
+
+def binds(statement: Statement) -> frozenset[str]:
+    """The names that a top-level statement may bind; empty when it cannot be parsed."""
+    cache = statement.module.bound_names
+    if statement.index in cache:
+        return cache[statement.index]
+    if statement.defined_name is not None:
+        names = frozenset({statement.defined_name})
+    elif statement.kind == "def":
+        names = frozenset()
+    else:
+        try:
+            names = frozenset(_bound_in(statement.unit.tree))
+        except SyntaxProblem:
+            names = frozenset()
+    cache[statement.index] = names
+    return names
+
+
+class _Imports(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
+        self.names.add(dotted(node.asname.name) if node.asname is not None  # type: ignore[arg-type]
+                       else dotted(node.name).partition(".")[0])
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return False
+
+
+def _bound_in(tree: cst.CSTNode) -> set[str]:
+    bound, _ = bound_and_changed(tree)
+    imports = _Imports()
+    tree.visit(imports)
+    return bound | imports.names
+
+
+def may_bind(statement: Statement, name: str) -> bool:
+    """Whether running the statement can bind ``name``."""
+    if statement.kind in ("def", "class"):
+        return statement.defined_name == name
+    if statement.kind == "simple":
+        # An expression statement that begins with another word than a target binds nothing: the common case, decided cheaply.
+        if not re.search(rf"\b{re.escape(name)}\b(?:[^=\n]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:|\({re.escape(name)}\s*:=",
+                         statement.text):
+            return False
+    return name in binds(statement)
+
+
+def may_change(statement: Statement, name: str, module: Module) -> bool:
+    """Whether running the statement can change the object that ``name`` stands for, in place."""
+    if statement.kind in ("import", "from", "class"):
+        return False
+    if statement.kind == "def":
+        return any(_changes_argument(module, word, name) for word in re.findall(r"@\s*(\w+)", statement.decorator_text))
+    if not _CHANGES.search(statement.text):
+        called = re.findall(r"(\w+)\s*\(", statement.text)
+        return any(_changes_argument(module, word, name) for word in called)
+    try:
+        _, changed = bound_and_changed(statement.unit.tree)
+    except SyntaxProblem:
+        return False
+    if name in changed:
+        return True
+    # ``for c in NAME: c.kwargs[...] = …`` and ``other = NAME; other.append(…)`` change it under another name.
+    return bool(changed) and statement.kind in ("for", "while", "with", "if", "try")
+
+
+def _changes_argument(module: Module, function: str, name: str) -> bool:
+    """Whether a function of the module, when it is called, may change a container it is given or the global ``name``."""
+    for index in module.mentioning(function):
+        statement = module.statements[index]
+        if statement.kind == "def" and statement.defined_name == function:
+            body = statement.text[len(statement.decorator_text):]
+            if name in statement.mentions and re.search(
+                    rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)", body):
+                return True
+    return False

@@ -1,0 +1,169 @@
+"""The analysed source as a whole: which file a module name means, and each file's text, read once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from smemcheck.model import Position, Problem
+from smemcheck.source.module import Module
+
+if TYPE_CHECKING:
+    from smemcheck.source.models import Models
+
+_MAX_BYTES = 20_000_000
+_ASCENT = 12  # how many folders above a file are searched for the modules it imports
+
+
+class Project:
+    """Modules found on disk from the files that import them. Nothing is imported; files are read as text."""
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self.problems: dict[str, Problem] = {}
+        self._modules: dict[str, Module | None] = {}
+        self._found: dict[tuple[str, str], Module | None] = {}
+        self._entries: dict[str, frozenset[str]] = {}
+
+    def module(self, path: str) -> Module | None:
+        """The module in a file; ``None`` when it cannot be read, and then :attr:`problems` says why."""
+        path = os.path.realpath(path)
+        if path not in self._modules:
+            text = self._read(path)
+            if text is None:
+                self._modules[path] = None
+            else:
+                name, is_package = self._name(path)
+                self._modules[path] = Module(path, text, name, is_package)
+        return self._modules[path]
+
+    def add(self, path: str, text: str) -> Module:
+        """A module whose text is given instead of read (standard input)."""
+        name, is_package = self._name(path)
+        module = self._modules[path] = Module(path, text, name, is_package)
+        return module
+
+    def files(self) -> list[str]:
+        """Every file that was read so far: what an answer may depend on."""
+        return [path for path, module in self._modules.items() if module is not None]
+
+    def _read(self, path: str) -> str | None:
+        try:
+            if os.path.getsize(path) > _MAX_BYTES:
+                self.problems[path] = Problem(f"the file is larger than {_MAX_BYTES} bytes and was not read", Position(path, 1))
+                return None
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            self.problems[path] = Problem(f"the file cannot be read: {error.strerror or error}", Position(path, 1))
+            return None
+        return self._decode(path, data)
+
+    def _decode(self, path: str, data: bytes) -> str | None:
+        try:
+            return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            self.problems[path] = Problem("the file is not UTF-8; save it as UTF-8", Position(path, line))
+            return None
+
+    def _name(self, path: str) -> tuple[str, bool]:
+        folder, base = os.path.split(path)
+        stem = base.removesuffix(".py")
+        parts = [] if stem == "__init__" else [stem]
+        while self._holds(folder, "__init__.py"):
+            folder, package = os.path.split(folder)
+            parts.append(package)
+        return ".".join(reversed(parts)) or stem, stem == "__init__"
+
+    def _holds(self, folder: str, entry: str) -> bool:
+        if folder not in self._entries:
+            try:
+                self._entries[folder] = frozenset(os.listdir(folder))
+            except OSError:
+                self._entries[folder] = frozenset()
+        return entry in self._entries[folder]
+
+    def root(self, module: Module) -> str:
+        """The folder that absolute imports of a module's package start from."""
+        folder = os.path.dirname(module.path)
+        while self._holds(folder, "__init__.py"):
+            folder = os.path.dirname(folder)
+        return folder
+
+    def tree(self, path: str) -> str:
+        """The folder that a file's whole package lies in: data files below it belong to the analysed source."""
+        folder = os.path.dirname(path)
+        while self._holds(os.path.dirname(folder), "__init__.py"):
+            folder = os.path.dirname(folder)
+        return folder
+
+    def find(self, name: str, importer: Module) -> Module | None:
+        """The module of an absolute name as ``importer`` would see it; ``None`` when it is not in the analysed source."""
+        first = name.partition(".")[0]
+        if self.models.is_foreign(first):
+            return None
+        folder = self.root(importer)
+        key = (folder, name)
+        if key not in self._found:
+            self._found[key] = self._search(folder, name)
+        return self._found[key]
+
+    def _search(self, folder: str, name: str) -> Module | None:
+        first, _, _ = name.partition(".")
+        for _ in range(_ASCENT):
+            if self._holds(folder, first) or self._holds(folder, first + ".py"):
+                found = self._at(folder, name)
+                if found is not None:
+                    return found
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                break
+            folder = parent
+        return None
+
+    def _at(self, folder: str, name: str) -> Module | None:
+        parts = name.split(".")
+        for part in parts[:-1]:
+            folder = os.path.join(folder, part)
+        last = parts[-1]
+        if self._holds(folder, last) and self._holds(os.path.join(folder, last), "__init__.py"):
+            return self.module(os.path.join(folder, last, "__init__.py"))
+        if self._holds(folder, last + ".py"):
+            return self.module(os.path.join(folder, last + ".py"))
+        if self._holds(folder, last) and self._holds_python(os.path.join(folder, last)):
+            return self._namespace_package(os.path.join(folder, last), name)
+        return None
+
+    def _holds_python(self, folder: str) -> bool:
+        self._holds(folder, "")
+        entries = self._entries[folder]
+        return any(e.endswith(".py") for e in entries) or any(
+            self._holds(os.path.join(folder, e), "__init__.py") for e in entries if "." not in e)
+
+    def _namespace_package(self, folder: str, name: str) -> Module:
+        path = os.path.join(folder, "__init__.py")
+        if path not in self._modules:
+            self._modules[path] = Module(path, "", name, is_package=True)
+        module = self._modules[path]
+        assert module is not None
+        return module
+
+    def submodule(self, module: Module, name: str) -> Module | None:
+        """The module ``name`` inside a package."""
+        if os.path.basename(module.path) != "__init__.py":
+            return None
+        return self._at(os.path.dirname(module.path), name)
+
+    def relative(self, importer: Module, level: int, name: str) -> Module | None:
+        """The module that ``from ..name import`` means in ``importer``."""
+        folder = os.path.dirname(importer.path)
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        if name:
+            return self._at(folder, name)
+        if self._holds(folder, "__init__.py"):
+            return self.module(os.path.join(folder, "__init__.py"))
+        return self._namespace_package(folder, os.path.basename(folder))
+
+

@@ -1,0 +1,123 @@
+"""Cheap reading of source text: which files can hold a site, and where their top-level statements begin and end.
+
+Parsing a whole file with libcst is the most expensive thing the source stage could do, so nothing here parses. The
+splitter looks at lines that begin in column one and leaves out those inside strings and brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_STRINGS_AND_COMMENTS = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""'
+    r"|'''(?:[^\\]|\\.)*?'''"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'(?:[^'\\\n]|\\.)*'"
+    r"|#[^\n]*",
+    re.DOTALL,
+)
+_COLUMN_ONE = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
+_CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A top-level statement's text: offsets into the file's text and the 1-based line it starts on (decorators included)."""
+
+    start: int
+    end: int
+    line: int
+
+
+def may_hold_tuner(data: bytes) -> bool:
+    """Whether a file's bytes can hold an autotuned kernel: it speaks of Triton and of tuning."""
+    return b"triton" in data and b"tun" in data
+
+
+def may_hold_kernel(data: bytes) -> bool:
+    """Whether a file's bytes can define or launch a Triton kernel."""
+    return b"triton" in data or b"](" in data
+
+
+def split_statements(text: str) -> list[Span]:
+    """The spans of the top-level statements of ``text``, in order, comments and blank lines between them left out of none."""
+    inside = [(m.start(), m.end()) for m in _STRINGS_AND_COMMENTS.finditer(text) if "\n" in m.group()]
+    starts: list[int] = []
+    position = 0
+    decorated = False
+    for match in _COLUMN_ONE.finditer(text):
+        at = match.start()
+        while position < len(inside) and inside[position][1] <= at:
+            position += 1
+        if position < len(inside) and inside[position][0] < at:
+            continue
+        if at and text[at - 2 : at] == "\\\n":
+            continue
+        if _CONTINUES.match(text, at) and starts:
+            continue
+        if decorated:
+            decorated = match.group() == "@"
+            continue
+        starts.append(at)
+        decorated = match.group() == "@"
+    starts = _outside_brackets(text, starts)
+    spans = []
+    line, counted = 1, 0
+    for index, start in enumerate(starts):
+        line += text.count("\n", counted, start)
+        counted = start
+        end = starts[index + 1] if index + 1 < len(starts) else len(text)
+        spans.append(Span(start, end, line))
+    return spans
+
+
+def _outside_brackets(text: str, starts: list[int]) -> list[int]:
+    """``starts`` without those that stand inside a bracket opened by an earlier statement."""
+    kept: list[int] = []
+    opened = 0
+    for index, start in enumerate(starts):
+        if opened <= 0:
+            kept.append(start)
+            opened = 0
+        end = starts[index + 1] if index + 1 < len(starts) else len(text)
+        opened += _balance(text[start:end])
+    return kept
+
+
+def _balance(text: str) -> int:
+    """How many brackets ``text`` opens and does not close."""
+    balance = _count(text)
+    return _count(_STRINGS_AND_COMMENTS.sub("", text)) if balance else 0
+
+
+def _count(text: str) -> int:
+    opened = text.count("(") + text.count("[") + text.count("{")
+    return opened - text.count(")") - text.count("]") - text.count("}")
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Every identifier-like word of ``text``, those in strings and comments included: a superset of the names it mentions."""
+    return frozenset(_IDENTIFIER.findall(text))
+
+
+def header_end(text: str, start: int) -> int | None:
+    """The offset just past the colon that ends the ``def`` or ``class`` header starting at ``start``; ``None`` if there is none."""
+    depth = 0
+    token = re.compile(_STRINGS_AND_COMMENTS.pattern + r"|[()\[\]{}:]|\blambda\b", re.DOTALL)
+    lambdas = 0
+    for match in token.finditer(text, start):
+        piece = match.group()
+        if piece in "([{":
+            depth += 1
+        elif piece in ")]}":
+            depth -= 1
+        elif piece == "lambda" and depth == 0:
+            lambdas += 1
+        elif piece == ":" and depth == 0:
+            if lambdas:
+                lambdas -= 1
+            else:
+                return match.end()
+    return None

@@ -1,0 +1,252 @@
+"""Finding the sites of a file: every kernel that an autotuner is put around, however it is written.
+
+A statement that may tune something is run in the evaluator, and the tuners that it makes are the sites. That covers
+decorators, ``triton.autotune(…)(fn)``, wrappers and subclasses of the analysed source, loops, classes and functions that
+make kernels when they are called: those are run with unknown arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from smemcheck.model import Config, Heuristic, Kernel, Parameter, Position, Problem, Site, SiteKind, TargetAnswer, Unknown
+from smemcheck.source.attributes import innermost_kernel
+from smemcheck.source.freeze import freeze_config, posix
+from smemcheck.source.interpreter import Evaluator, Interpreter, Path, iterate
+from smemcheck.source.kernels import build_kernel, describe_parameters
+from smemcheck.source.module import Module, Statement, SyntaxProblem
+from smemcheck.source.values import (
+    Blocked,
+    KernelValue,
+    Obstacle,
+    Raised,
+    TunerValue,
+    UserClass,
+    UserFunction,
+)
+
+_TUNES = re.compile(r"tun", re.IGNORECASE)
+_TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|\b[\w.]*autotun\w*\s*\(|\bAutotuner\s*\(", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Found:
+    """One tuner on one path, frozen while its run was alive."""
+
+    key: tuple[Any, ...]
+    kernel_name: str
+    position: Position
+    decorator: Position
+    parameters: tuple[Parameter, ...]
+    configs: tuple[Config, ...] | Unknown
+    kernel: Kernel | Unknown
+    names: dict[str, tuple[str, ...] | Unknown]
+    heuristics: tuple[Heuristic, ...] | Unknown
+    prune_configs_by: Any
+    options: dict[str, Any]
+
+
+@dataclass(slots=True)
+class FileSites:
+    """The sites of one file on one target, in source order, and what could not be read."""
+
+    sites: list[_Found] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    consulted_target: bool = False
+
+
+def find_sites(evaluator: Evaluator, module: Module) -> FileSites:
+    """Every tuner that importing ``module`` makes, or that its functions would make when called."""
+    found = FileSites()
+    for statement in module.statements:
+        if not _is_interesting(statement):
+            continue
+        try:
+            _ask(evaluator, statement, found)
+        except SyntaxProblem as problem:
+            found.problems.append(Problem(f"the file cannot be parsed: {problem.message}", Position(module.path, problem.line)))
+            break
+    return found
+
+
+def _is_interesting(statement: Statement) -> bool:
+    if statement.kind in ("import", "from") or not _TUNES.search(statement.text):
+        return False
+    if statement.kind == "def":
+        return bool(_TUNES.search(statement.decorator_text)) or bool(_TUNES_INSIDE.search(statement.text))
+    if statement.kind == "class":
+        return bool(_TUNES_INSIDE.search(statement.text))
+    return True
+
+
+def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
+    def question(interpreter: Interpreter) -> list[_Found]:
+        _run(interpreter, statement)
+        made = [_freeze_tuner(interpreter, tuner, statement.module) for tuner in interpreter.tuners]
+        return [one for one in made if one is not None]
+
+    paths = evaluator.paths(question)
+    found.consulted_target = found.consulted_target or any(path.consulted_target for path in paths)
+    for path in paths:
+        found.notes.extend(note for note in path.notes if note not in found.notes)
+    found.sites.extend(_merge(paths))
+
+
+def _run(interpreter: Interpreter, statement: Statement) -> None:
+    """Run a statement at import time; functions and methods that tune inside are called with unknown arguments."""
+    namespace = interpreter.namespace(statement.module)
+    namespace.run(statement.index)
+    if statement.kind not in ("def", "class") or not _TUNES_INSIDE.search(statement.text[len(statement.decorator_text):]):
+        return
+    name = statement.defined_name
+    value = namespace.bound(name, statement.index) if name is not None else None
+    functions = [value]
+    if isinstance(value, UserClass):
+        functions = list(value.namespace.values())
+    for function in functions:
+        if isinstance(function, UserFunction):
+            _call_with_unknowns(interpreter, function)
+
+
+def _call_with_unknowns(interpreter: Interpreter, function: UserFunction) -> None:
+    open_ = Obstacle(f"the arguments of {function.name}() are not known", function.place)
+    try:
+        interpreter.call(function, [], {}, function.place, open_)
+    except (Raised, Blocked):
+        return  # tuners that were made before that point are kept
+
+
+def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue, module: Module) -> _Found | None:
+    kernel = innermost_kernel(tuner)
+    if not isinstance(kernel, KernelValue):
+        return None
+    node = kernel.function.node
+    place = kernel.function.place.position
+    decorator = tuner.place.position
+    if isinstance(node, cst.FunctionDef) and node.decorators:
+        decorator = kernel.function.unit.position(node.decorators[0])
+    attributes = tuner.attributes
+    slice_: Kernel | Unknown
+    try:
+        parameters = describe_parameters(interpreter, kernel)
+        slice_ = build_kernel(interpreter, kernel) if kernel.language == "triton" else Unknown(
+            "Gluon kernels are not lowered", place)
+    except Blocked as blocked:
+        parameters, slice_ = (), blocked.obstacle.to_unknown()
+    names = {name: _names(interpreter, attributes.get(source), tuner)
+             for name, source in (("key", "keys"), ("reset_to_zero", "reset_to_zero"), ("restore_value", "restore_value"))}
+    options = {name: attributes[name] for name in ("cache_results", "use_cuda_graph", "warmup", "rep")
+               if isinstance(attributes.get(name), (bool, int, float))}
+    return _Found(
+        (place.line, kernel.function.name), kernel.function.name, Position(posix(place.path), place.line, place.column),
+        Position(posix(decorator.path), decorator.line, decorator.column), parameters,
+        _configs(interpreter, tuner), slice_, names, _heuristics(interpreter, tuner, kernel),
+        attributes.get("prune_configs_by"), options)
+
+
+def _configs(interpreter: Interpreter, tuner: TunerValue) -> tuple[Config, ...] | Unknown:
+    value = tuner.attributes.get("configs")
+    if isinstance(value, UserFunction):
+        return Unknown("configs is a function of the launch device", value.place.position)
+    try:
+        elements = iterate(interpreter, value, tuner.place)
+        if isinstance(elements, Obstacle):
+            return elements.to_unknown()
+        return tuple(freeze_config(interpreter, element, tuner.place) for element in elements)
+    except Blocked as blocked:
+        return blocked.obstacle.to_unknown()
+    except Raised as raised:
+        return Unknown(f"the list of configs raises {raised}", tuner.place.position)
+
+
+def _names(interpreter: Interpreter, value: Any, tuner: TunerValue) -> tuple[str, ...] | Unknown:
+    if value is None:
+        return ()
+    try:
+        elements = iterate(interpreter, value, tuner.place)
+    except Raised as raised:
+        return Unknown(f"it raises {raised}", tuner.place.position)
+    if isinstance(elements, Obstacle):
+        return elements.to_unknown()
+    found = list(elements)
+    unknown = next((e for e in found if not isinstance(e, str)), None)
+    if unknown is not None:
+        return unknown.to_unknown() if isinstance(unknown, Obstacle) else Unknown("a name is no text", tuner.place.position)
+    return tuple(found)
+
+
+def _heuristics(interpreter: Interpreter, tuner: TunerValue, kernel: KernelValue) -> tuple[Heuristic, ...] | Unknown:
+    found: list[Heuristic] = []
+    for wrapper in interpreter.heuristics:
+        if innermost_kernel(wrapper) is not kernel:
+            continue
+        if not isinstance(wrapper.values, dict):
+            return wrapper.values.to_unknown() if isinstance(wrapper.values, Obstacle) else Unknown(
+                "the heuristics are no dict", wrapper.place.position)
+        for name, function in wrapper.values.items():
+            position = function.place.position if isinstance(function, UserFunction) else wrapper.place.position
+            found.append(Heuristic(str(name), function, position))
+    return tuple(found)
+
+
+def _merge(paths: Sequence[Path]) -> list[_Found]:
+    """What all paths agree on. A tuner that only some paths make is a site all the same: somebody gets it."""
+    finished = [path for path in paths if path.value is not None and path.obstacle is None]
+    merged: dict[tuple[Any, ...], _Found] = {}
+    open_: dict[tuple[Any, ...], str] = {}
+    for path in finished:
+        seen: dict[tuple[Any, ...], int] = {}
+        for one in path.value:
+            count = seen[one.key] = seen.get(one.key, 0) + 1
+            key = (*one.key, count)
+            if key not in merged:
+                merged[key] = one
+                continue
+            known = merged[key]
+            reason = _difference(path)
+            if _same_configs(known.configs, one.configs) is False:
+                open_[key] = reason
+                known.configs = Unknown(f"the list depends on {reason}", known.decorator)
+            if isinstance(known.kernel, Kernel) and isinstance(one.kernel, Kernel) and known.kernel.digest != one.kernel.digest:
+                known.kernel = Unknown(f"what the kernel reads depends on {reason}", known.position)
+    return list(merged.values())
+
+
+def _same_configs(left: Any, right: Any) -> bool:
+    return bool(left == right) if not isinstance(left, Unknown) else True
+
+
+def _difference(path: Path) -> str:
+    reasons = dict.fromkeys(condition.obstacle.reason for condition in path.conditions)
+    return " and ".join(list(reasons)[:3]) or "something that is not known"
+
+
+def make_sites(per_target: Mapping[str, FileSites], root: str) -> list[Site]:
+    """Join what each target says of a file into sites: one for each tuner, with an answer for each target."""
+    order: dict[tuple[Any, ...], dict[str, _Found]] = {}
+    for target, found in per_target.items():
+        seen: dict[tuple[Any, ...], int] = {}
+        for one in found.sites:
+            count = seen[one.key] = seen.get(one.key, 0) + 1
+            order.setdefault((*one.key, count), {})[target] = one
+    sites = []
+    for answers in order.values():
+        first = next(iter(answers.values()))
+        by_target = {
+            target: TargetAnswer(answers[target].configs, answers[target].kernel, tuple(per_target[target].notes))
+            if target in answers else TargetAnswer(
+                Unknown(f"it is not defined on {target}", first.position), Unknown(f"it is not defined on {target}", first.position))
+            for target in per_target}
+        sites.append(Site(
+            first.kernel_name, first.position, root, SiteKind.AUTOTUNE, first.parameters, by_target, first.names["key"],
+            first.names["reset_to_zero"], first.names["restore_value"], first.heuristics, first.prune_configs_by, first.options,
+            first.decorator))
+    return sorted(sites, key=lambda site: site.position.line)
+
+

@@ -1,0 +1,265 @@
+"""The values that the evaluator computes with.
+
+Plain Python data (numbers, strings, tuples, lists, dicts, sets, ranges) stands for itself; its elements may be any value
+below. An :class:`Obstacle` is a value that could not be known; it flows through every operation and keeps the place where
+knowledge ended, so that the user is told the cause and not its last consequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from smemcheck.model import Position, Unknown
+
+if TYPE_CHECKING:
+    from smemcheck.source.interpreter import Interpreter
+    from smemcheck.source.module import Module, Unit
+
+
+class Place:
+    """Where something stands, as a syntax node; the line and column are computed only when somebody asks."""
+
+    __slots__ = ("node", "unit")
+
+    def __init__(self, unit: Unit, node: cst.CSTNode) -> None:
+        self.unit = unit
+        self.node = node
+
+    @property
+    def position(self) -> Position:
+        return self.unit.position(self.node)
+
+
+class Obstacle:
+    """A value that is not known: the reason in one clause, and the place where knowledge ended. Compared by identity."""
+
+    __slots__ = ("place", "reason")
+
+    def __init__(self, reason: str, place: Place | Position | None = None) -> None:
+        self.reason = reason
+        self.place = place
+
+    def again(self) -> Obstacle:
+        """Another unknown with the same cause: what an operation makes of this one. Its truth is decided on its own."""
+        return Obstacle(self.reason, self.place)
+
+    def to_unknown(self) -> Unknown:
+        place = self.place
+        return Unknown(self.reason, place.position if isinstance(place, Place) else place)
+
+    def __repr__(self) -> str:
+        return f"<unknown: {self.reason}>"
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the analysed source, by its dotted path: ``torch.cuda``, ``triton.language.exp``, ``einops``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Something whose calls have no effect that matters and never raise (a logger, a warning): attributes and results are silent too."""
+
+    path: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ModuleValue:
+    """A module of the analysed source."""
+
+    module: Module
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """Names of one activation: a module's top level, a function call, a class body or a comprehension."""
+
+    unit: Unit
+    module: Module
+    locals: dict[str, Any] = field(default_factory=dict)
+    parent: Frame | None = None
+    kind: str = "function"  # "module", "function", "class", "comprehension"
+    globals_declared: set[str] = field(default_factory=set)
+    nonlocals_declared: set[str] = field(default_factory=set)
+    function: UserFunction | None = None
+    first_argument: Any = None
+    depth: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class UserFunction:
+    """A function or lambda of the analysed source. Its body is parsed when it is called, not before."""
+
+    name: str
+    node: cst.FunctionDef | cst.Lambda
+    unit: Unit
+    module: Module
+    parent: Frame | None
+    defaults: dict[str, Any]
+    body: Callable[[], tuple[Unit, cst.FunctionDef]] | None = None
+    owner: UserClass | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    qualifier: str = ""  # "staticmethod", "classmethod", "property", "cached_property" or ""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.unit, self.node)
+
+
+@dataclass(eq=False, slots=True)
+class UserClass:
+    """A class of the analysed source. ``kind`` is "enum" or "dataclass" where it matters, else empty."""
+
+    name: str
+    module: Module
+    bases: tuple[Any, ...]
+    namespace: dict[str, Any]
+    annotations: dict[str, bool]
+    kind: str = ""
+    frozen: bool = False
+
+    def ancestry(self) -> list[Any]:
+        """The class and what it inherits from, nearest first (depth first; diamonds are rare in config code)."""
+        found: list[Any] = [self]
+        for base in self.bases:
+            found.extend(x for x in (base.ancestry() if isinstance(base, UserClass) else [base]) if x not in found)
+        return found
+
+    def lookup(self, name: str) -> Any:
+        """The attribute from the class or an ancestor; raises :class:`KeyError`."""
+        for cls in self.ancestry():
+            if isinstance(cls, UserClass) and name in cls.namespace:
+                return cls.namespace[name]
+        raise KeyError(name)
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An object of a user's class, or of a modelled one (then ``cls`` is an :class:`External`)."""
+
+    cls: UserClass | External
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class BoundMethod:
+    """A user's function with its first argument filled in."""
+
+    function: UserFunction
+    instance: Any
+
+
+@dataclass(eq=False, slots=True)
+class Partial:
+    """``functools.partial`` of any callable."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One call as a model sees it. ``open`` is set when ``*args`` or ``**kwargs`` of the call are not known."""
+
+    interpreter: Interpreter
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    place: Place
+    open: Obstacle | None = None
+
+    def argument(self, index: int, name: str, default: Any = None) -> Any:
+        """The argument at a position or under a name; an obstacle when an open ``**kwargs`` could have given it."""
+        if index < len(self.arguments):
+            return self.arguments[index]
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.open if self.open is not None else default
+
+    def unknown(self, reason: str) -> Obstacle:
+        return Obstacle(reason, self.place)
+
+
+@dataclass(eq=False, slots=True)
+class Builtin:
+    """A callable that smemcheck models: a name for messages and the function that computes it."""
+
+    name: str
+    function: Callable[[Call], Any]
+
+
+@dataclass(eq=False, slots=True)
+class ConfigValue:
+    """A ``triton.Config`` object. Mutable, as in Triton: real code changes ``kwargs`` and ``pre_hook`` after construction."""
+
+    kwargs: Any
+    num_warps: Any
+    num_stages: Any
+    num_ctas: Any
+    maxnreg: Any
+    pre_hook: Any
+    ir_override: Any
+    place: Place
+
+
+@dataclass(eq=False, slots=True)
+class KernelValue:
+    """A ``@triton.jit`` function and the options given to ``jit``. ``language`` is "triton" or "gluon"."""
+
+    function: UserFunction
+    options: dict[str, Any]
+    place: Place
+    language: str = "triton"
+    kind: str = "jit"  # "jit" or "constexpr_function"
+
+
+@dataclass(eq=False, slots=True)
+class HeuristicsValue:
+    """A kernel wrapped by ``@triton.heuristics``."""
+
+    kernel: Any
+    values: Any
+    place: Place
+
+
+@dataclass(eq=False, slots=True)
+class TunerValue:
+    """What ``triton.autotune(…)(fn)`` makes. ``attributes`` are the Autotuner's own (``configs``, ``keys``, ``arg_names`` …)."""
+
+    kernel: Any
+    attributes: dict[str, Any]
+    place: Place
+    instance: Instance | None = None
+
+
+class Raised(Exception):
+    """A Python exception in the evaluated program. ``value`` is its instance, ``name`` its class for messages."""
+
+    def __init__(self, name: str, message: str = "", value: Any = None, place: Place | None = None) -> None:
+        super().__init__(f"{name}: {message}" if message else name)
+        self.name = name
+        self.message = message
+        self.value = value
+        self.place = place
+
+
+class Blocked(Exception):
+    """The evaluation cannot go on: a limit was reached, or an unknown would change state in a way that cannot be tracked."""
+
+    def __init__(self, obstacle: Obstacle) -> None:
+        super().__init__(obstacle.reason)
+        self.obstacle = obstacle
+
+
+def first_obstacle(*values: Any) -> Obstacle | None:
+    """A fresh unknown with the cause of the first of ``values`` that is not known; ``None`` when all are."""
+    for value in values:
+        if isinstance(value, Obstacle):
+            return value.again()
+    return None
