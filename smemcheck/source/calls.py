@@ -112,7 +112,7 @@ def call_function(interpreter: Interpreter, function: UserFunction, call: Call) 
             interpreter.depth -= 1
     if function.node.asynchronous is not None:
         return call.unknown("asynchronous functions are not evaluated")
-    unit, node = function.body() if function.body is not None else (function.unit, function.node)
+    unit, node = function.full()
     frame = Frame(unit, function.module, {}, function.parent, function=function)
     bind_parameters(interpreter, node.params, function, call, frame)
     frame.first_argument = call.arguments[0] if call.arguments else None
@@ -123,7 +123,7 @@ def call_function(interpreter: Interpreter, function: UserFunction, call: Call) 
         signal = execute_block(interpreter, node.body, frame)
     finally:
         interpreter.depth -= 1
-    if "<yielded>" in frame.locals or is_generator(node):
+    if "<yielded>" in frame.locals or is_generator(unit, node):
         return frame.locals.get("<yielded>", [])
     return signal[1] if signal is not None and signal[0] == RETURN else None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
 
 from smemcheck.source.calls import defaults_of
 from smemcheck.source.interpreter import Interpreter
-from smemcheck.source.module import Unit
+from smemcheck.source.module import Statement
 from smemcheck.source.values import External, Frame, Instance, Obstacle, Place, UserClass, UserFunction
 
 _ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
@@ -17,11 +16,11 @@ _RECORDS = frozenset({"typing.NamedTuple"})
 
 
 def define_function(interpreter: Interpreter, node: cst.FunctionDef, frame: Frame,
-                    body: Callable[[], tuple[Unit, cst.FunctionDef]] | None = None) -> Any:
+                    statement: Statement | None = None) -> Any:
     """The value that a ``def`` binds: the function, passed through its decorators from the last to the first."""
     function: Any = UserFunction(
         node.name.value, node, frame.unit, frame.module, None if frame.kind == "module" else frame,
-        defaults_of(interpreter, node.params, frame), body)
+        defaults_of(interpreter, node.params, frame), statement)
     for decorator in reversed(node.decorators):
         wrapper = interpreter.evaluate(decorator.decorator, frame)
         function = interpreter.project.models.decorate(interpreter, wrapper, function, Place(frame.unit, decorator))

@@ -42,7 +42,7 @@ from smemcheck.source.values import (
 
 if TYPE_CHECKING:
     from smemcheck.source.module import Module
-    from smemcheck.source.namespace import Namespace
+    from smemcheck.source.namespace import Kept, Namespace
     from smemcheck.source.project import Project
 
 
@@ -91,11 +91,13 @@ class Path:
 class Interpreter:
     """One run along one path. ``script`` says which side to take at the first unknown conditions; later ones take the true side."""
 
-    def __init__(self, project: Project, world: World, script: list[bool], limits: Limits) -> None:
+    def __init__(self, project: Project, world: World, script: list[bool], limits: Limits,
+                 kept: dict[tuple[str, int], Kept] | None = None) -> None:
         self.project = project
         self.world = world
         self.limits = limits
         self.script = script
+        self.kept = kept if kept is not None else {}  # by file and statement: what no path and no question changes
         self.conditions: list[Condition] = []
         self.steps = 0
         self.depth = 0
@@ -210,6 +212,7 @@ class Evaluator:
         self.project = project
         self.world = world
         self.limits = limits or Limits()
+        self._kept: dict[tuple[str, int], Kept] = {}
 
     def paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         """Run ``question`` along every path, up to the limit; the last path says so when there were more."""
@@ -232,7 +235,7 @@ class Evaluator:
                 return found
 
     def _run(self, question: Callable[[Interpreter], Any], script: list[bool]) -> Path:
-        interpreter = Interpreter(self.project, self.world, script, self.limits)
+        interpreter = Interpreter(self.project, self.world, script, self.limits, self._kept)
         path = Path(None, ())
         try:
             path.value = question(interpreter)

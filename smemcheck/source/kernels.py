@@ -221,18 +221,20 @@ def _bound(value: Any, position: dict[int, int], kernels: dict[int, KernelValue]
 
 def source_text(function: UserFunction) -> tuple[str, Position]:
     """The text of a function's ``def`` with the file's own indentation, and where it starts. Raises :class:`Blocked`."""
-    unit, node = function.body() if function.body is not None else (function.unit, function.node)
-    if not isinstance(node, cst.FunctionDef):
-        raise Blocked(Obstacle("a lambda is used as a kernel", function.place))
-    start = unit.position(node)
-    if function.body is not None:
-        lines = unit.text.splitlines(keepends=True)[start.line - unit.line:]
+    path = posix(function.module.path)
+    if function.statement is not None:
+        lines = function.statement.definition_text.splitlines(keepends=True)
+        position = Position(path, function.statement.definition_line, 1)
+    elif isinstance(function.node, cst.FunctionDef):
+        start = function.unit.position(function.node)
+        _, last = function.unit.lines(function.node)
+        lines = function.module.lines[start.line - 1: last]
+        position = Position(path, start.line, start.column)
     else:
-        first, last = unit.lines(node)
-        lines = function.module.lines[first - 1: last]
+        raise Blocked(Obstacle("a lambda is used as a kernel", function.place))
     while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
         lines = lines[:-1]
-    return "".join(lines), Position(posix(start.path), start.line, start.column)
+    return "".join(lines), position
 
 
 def read_names(source: str) -> dict[str, frozenset[tuple[str, ...]]]:

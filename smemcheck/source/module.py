@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, PositionProvider
 
 from smemcheck.model import Position
 from smemcheck.source.scan import Span, header_end, identifiers, split_statements
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 _KIND = re.compile(r"(?:async\s+)?(def|class|import|from|if|for|while|try|with|del|global)\b")
 _DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+
+
+class _Positions(PositionProvider):
+    """libcst's own positions without its wrapper, which would visit the whole tree a second time for nothing."""
+
+    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+        self._gen_impl(tree)
+        return self._computed
 
 
 class Unit:
@@ -29,9 +37,8 @@ class Unit:
         self.tree = tree
 
     @cached_property
-    def _ranges(self) -> Mapping[cst.CSTNode, cst.metadata.CodeRange]:
-        wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-        return wrapper.resolve(PositionProvider)
+    def _ranges(self) -> Mapping[cst.CSTNode, CodeRange]:
+        return _Positions().of(self.tree)
 
     def position(self, node: cst.CSTNode) -> Position:
         """Where ``node`` starts in its file."""
@@ -113,6 +120,16 @@ class Statement:
     @property
     def position(self) -> Position:
         return Position(self.module.path, self.span.line)
+
+    @property
+    def definition_text(self) -> str:
+        """A ``def`` or ``class`` without its decorators."""
+        return self.text[self._definition.start() :] if self._definition else self.text
+
+    @property
+    def definition_line(self) -> int:
+        """The line of the word ``def`` or ``class``."""
+        return self.span.line + self.decorator_text.count("\n")
 
 
 class Module:

@@ -8,6 +8,7 @@ nothing to do with it, and to meet every unknown condition in them.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
@@ -19,14 +20,19 @@ from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.statements import MUTATING, bound_and_changed, execute
 from smemcheck.source.values import (
     Blocked,
+    Builtin,
     ConfigValue,
     External,
     Frame,
     Instance,
+    KernelValue,
     ModuleValue,
     Obstacle,
     Raised,
+    Silent,
     TunerValue,
+    UserClass,
+    UserFunction,
 )
 
 _END = 1 << 60
@@ -89,27 +95,48 @@ class Namespace:
         return found
 
     def _execute(self, index: int) -> None:
-        """Run one statement at its own time, and keep what it bound."""
-        statement = self.module.statements[index]
+        """Run one statement at its own time, and keep what it bound. What cannot change is kept for later questions too."""
         self._executed.add(index)
-        self._running.add(index)
         interpreter = self.interpreter
+        kept = interpreter.kept.get((self.module.path, index))
+        if kept is None:
+            kept = self._run_now(index)
+        else:
+            interpreter.consulted_target = interpreter.consulted_target or kept.consulted_target
+            for note in kept.notes:
+                interpreter.note(note)
+        for name, value in kept.names.items():
+            self._bound[(name, index)] = value
+
+    def _run_now(self, index: int) -> Kept:
+        interpreter, statement = self.interpreter, self.module.statements[index]
         before = interpreter.times.get(self.module.path)
-        interpreter.times[self.module.path] = index
+        conditions, tuners = len(interpreter.conditions), len(interpreter.tuners)
+        consulted, interpreter.consulted_target = interpreter.consulted_target, False
+        notes, interpreter.notes = interpreter.notes, []
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
+        self._running.add(index)
+        interpreter.times[self.module.path] = index
         try:
-            locals_ = run_statement(interpreter, statement)
+            names = run_statement(interpreter, statement)
+            kept = Kept(names, interpreter.consulted_target, tuple(interpreter.notes))
         finally:
-            interpreter.guarded = guarded
-            interpreter.depth = depth
             self._running.discard(index)
             if before is None:
                 del interpreter.times[self.module.path]
             else:
                 interpreter.times[self.module.path] = before
-        for name, value in locals_.items():
-            self._bound[(name, index)] = value
+            interpreter.guarded, interpreter.depth = guarded, depth
+            interpreter.consulted_target = interpreter.consulted_target or consulted
+            made, interpreter.notes = interpreter.notes, notes
+            for note in made:
+                interpreter.note(note)
+        settled = len(interpreter.conditions) == conditions and len(interpreter.tuners) == tuners
+        if settled and statement.kind in ("def", "class", "import", "from", "simple", "if", "try") and names and all(
+                map(cannot_change, names.values())):
+            interpreter.kept[(self.module.path, index)] = kept
+        return kept
 
     def _apply_changes(self, name: str, since: int, time: int) -> None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
@@ -171,6 +198,29 @@ class Namespace:
         return ModuleValue(module) if module is not None else External(dotted(node.module))
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a statement bound, and what running it told of the world."""
+
+    names: dict[str, Any]
+    consulted_target: bool
+    notes: tuple[str, ...]
+
+
+def cannot_change(value: Any) -> bool:
+    """Whether a value is the same for every question: immutable, or a definition at a module's top level."""
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(cannot_change, value))
+    if isinstance(value, UserFunction):
+        return value.parent is None and not value.attributes and all(map(cannot_change, value.defaults.values()))
+    if isinstance(value, UserClass):
+        return all(cannot_change(v) or (isinstance(v, UserFunction) and all(map(cannot_change, v.defaults.values())))
+                   or (isinstance(v, Instance) and v.cls is value) for v in value.namespace.values())
+    if isinstance(value, KernelValue):
+        return cannot_change(value.function)
+    return value is None or isinstance(value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin))
+
+
 def run_statement(interpreter: Interpreter, statement: Statement) -> dict[str, Any]:
     """Run one top-level statement in a frame of its own; the names it bound."""
     try:
@@ -191,14 +241,7 @@ def _run_definition(interpreter: Interpreter, statement: Statement) -> dict[str,
     assert isinstance(node, cst.FunctionDef)
     frame = Frame(unit, statement.module, {}, None, "module")
 
-    def body() -> Any:
-        try:
-            full = statement.unit
-        except SyntaxProblem as problem:
-            raise Blocked(Obstacle(f"the function cannot be parsed: {problem.message}", statement.position)) from None
-        return full, full.tree.body[0]
-
-    return {node.name.value: define_function(interpreter, node, frame, body)}
+    return {node.name.value: define_function(interpreter, node, frame, statement)}
 
 
 def _only_import(statement: Statement) -> cst.ImportFrom | None:

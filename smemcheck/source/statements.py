@@ -15,6 +15,7 @@ import libcst as cst
 from smemcheck.source.definitions import define_class, define_function
 from smemcheck.source.imports import import_from, import_module
 from smemcheck.source.interpreter import Interpreter, iterate, type_name
+from smemcheck.source.module import Unit
 from smemcheck.source.operations import binary
 from smemcheck.source.targets import assign_target, bind_name
 from smemcheck.source.values import (
@@ -54,8 +55,10 @@ def execute(interpreter: Interpreter, node: cst.CSTNode, frame: Frame) -> Signal
     return handler(interpreter, node, frame)
 
 
-def is_generator(node: cst.FunctionDef) -> bool:
+def is_generator(unit: Unit, node: cst.FunctionDef) -> bool:
     """Whether the function's own body has a ``yield``."""
+    if "yield" not in unit.text:
+        return False
     finder = _YieldFinder()
     node.body.visit(finder)
     return finder.found

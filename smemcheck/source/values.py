@@ -17,7 +17,7 @@ from smemcheck.model import Position, Unknown
 
 if TYPE_CHECKING:
     from smemcheck.source.interpreter import Interpreter
-    from smemcheck.source.module import Module, Unit
+    from smemcheck.source.module import Module, Statement, Unit
 
 
 class Place:
@@ -102,7 +102,7 @@ class UserFunction:
     module: Module
     parent: Frame | None
     defaults: dict[str, Any]
-    body: Callable[[], tuple[Unit, cst.FunctionDef]] | None = None
+    statement: Statement | None = None  # of a function at a module's top level; ``node`` is then its header only
     owner: UserClass | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     qualifier: str = ""  # "staticmethod", "classmethod", "property", "cached_property" or ""
@@ -110,6 +110,21 @@ class UserFunction:
     @property
     def place(self) -> Place:
         return Place(self.unit, self.node)
+
+    def full(self) -> tuple[Unit, cst.FunctionDef]:
+        """The function with its body, and the unit its nodes belong to. Raises :class:`Blocked` when it cannot be parsed."""
+        from smemcheck.source.module import SyntaxProblem
+
+        if self.statement is None:
+            assert isinstance(self.node, cst.FunctionDef)
+            return self.unit, self.node
+        try:
+            unit = self.statement.unit
+        except SyntaxProblem as problem:
+            raise Blocked(Obstacle(f"the function cannot be parsed: {problem.message}", self.statement.position)) from None
+        node = unit.tree.body[0]
+        assert isinstance(node, cst.FunctionDef)
+        return unit, node
 
 
 @dataclass(eq=False, slots=True)
