@@ -274,7 +274,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One shared-memory allocation: the Python variable it was made for (empty when the compiler made it), where, bytes."""
+    """One shared-memory allocation: the Python variable it was made for (empty when the compiler made it), where, bytes.
+
+    ``size`` is 0 where the compiler does not say it (scratch space of a conversion or reduction that does not end the
+    allocation). ``type`` is ``3x128x64xf16``, or the operation that the scratch space is for.
+    """
 
     variable: str
     position: Position | None
@@ -288,7 +292,8 @@ class Footprint:
     """What the compiler says a kernel needs. Bytes per block, columns, threads per block; registers per thread.
 
     ``num_warps`` is the total after warp specialisation. ``registers`` and ``spill_bytes`` (local memory bytes per thread)
-    are ``None`` unless the job asked for them. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
+    are ``None`` unless the job asked for them; ``register_files`` then tells AMD's ``vgpr``, ``agpr``, ``sgpr`` and ``scratch``
+    (bytes per thread) apart. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
     or ``"full"``.
     """
 
@@ -300,6 +305,7 @@ class Footprint:
     buffers: tuple[Buffer, ...] = ()
     registers: int | None = None
     spill_bytes: int | None = None
+    register_files: tuple[tuple[str, int], ...] = ()
     method: str = "allocation"
     code_digest: str = ""
     cached: bool = field(default=False, compare=False)
@@ -329,7 +335,7 @@ class Failure:
     cached: bool = field(default=False, compare=False)
 
 
-Outcome: TypeAlias = "Footprint | Failure"
+Outcome: TypeAlias = "Footprint | Failure | Unknown"
 
 # ----------------------------------------------------------------------------------------------------------- rules
 

@@ -1,0 +1,412 @@
+"""The persistent pool: jobs in, outcomes out as they come, whatever the compiler does to its process.
+
+    run(jobs) ─▶ store ──known──────────────────────────────────────────────▶ (index, outcome)
+                   └─unknown─▶ check each target once ─▶ groups ─▶ workers ─▶ store ─▶ (index, outcome)
+
+One thread selects on the pipes of all workers. Jobs that share a slice form a group and go to one worker, which builds it
+once; a worker that runs out of groups takes half of the longest one left. A worker belongs to one set of environment
+variables, since Triton reads some of them once only; for another set it is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from smemcheck.lower import jobs as codec
+from smemcheck.lower.process import Installation, WorkerProcess, identify
+from smemcheck.lower.store import Store
+from smemcheck.model import Failure, FailureKind, Job, Outcome, Position, Target, Unknown
+
+_TICK = 0.25  # seconds between two looks at deadlines and memory
+_GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on top of the time limit
+_START_LIMIT = 120.0  # seconds that starting Python and importing Triton may take
+_JOBS_PER_WORKER = 2000  # a worker is replaced after so many, or when it keeps more than a quarter of its memory limit
+
+_INSTALL = "smemcheck needs Triton to lower kernels: pip install triton (there are wheels for Linux on x86-64 and arm64 only)"
+
+
+@dataclass(slots=True)
+class _Task:
+    """A job on its way: its place in the run, its variables, its key in the store, and its line for the worker."""
+
+    index: int
+    job: Job
+    environment: dict[str, str]
+    key: str | None
+    request: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Group:
+    environment: dict[str, str]
+    tasks: deque[_Task] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A place for a worker: the process in it, the group it works on, and the task it was last given."""
+
+    worker: WorkerProcess | None = None
+    group: _Group | None = None
+    task: _Task | None = None
+    ready: bool = False
+    deadline: float = 0.0
+
+
+class Pool:
+    """Worker processes that lower kernels; a context manager.
+
+    ``workers`` is how many run at once, ``time_limit`` the seconds that a job may take, ``memory_limit`` the resident
+    bytes that a worker and its programs may take. ``python`` is the interpreter whose Triton is asked, ``environment`` the
+    variables that every job's compiler sees, ``cache_directory`` where answers are kept (``None``: not at all).
+    ``notes`` collects sentences for the report.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        time_limit: float = 120.0,
+        memory_limit: int = 8 << 30,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+        cache_directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._python = python
+        self._time_limit = time_limit
+        self._memory_limit = memory_limit
+        self._environment = dict(environment or {})
+        self._slots = [_Slot() for _ in range(workers or len(os.sched_getaffinity(0)))]
+        self._selector = selectors.DefaultSelector()
+        self._store = Store(cache_directory)
+        self._installation: Installation | None = None
+        self._identified = False
+        self._unavailable = ""
+        self._checks: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._own_notes: list[str] = []
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers, busy or not, and let go of the store."""
+        for slot in self._slots:
+            self._drop(slot)
+        self._selector.close()
+        self._store.close()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the run: about the store, and where the early stop was not used."""
+        return (*self._own_notes, *self._store.notes)
+
+    def triton_version(self) -> str | None:
+        """The version of the interpreter's Triton, found without importing it; ``None`` when there is none."""
+        installation = self._identify()
+        return None if installation is None else installation.version
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
+        """Yield (index of the job, its outcome) as they come: kept answers first, then in the order they are done."""
+        installation = self._identify()
+        tasks: list[_Task] = []
+        for index, job in enumerate(jobs):
+            if installation is None:
+                yield index, Failure(FailureKind.UNAVAILABLE, _INSTALL, "")
+                continue
+            outcome = self._kept_or_task(index, job, installation, tasks)
+            if outcome is not None:
+                yield index, outcome
+        if tasks and installation is not None:
+            yield from self._run_tasks(tasks, installation)
+
+    # ------------------------------------------------------------------------------------------------- before a run
+
+    def _identify(self) -> Installation | None:
+        if not self._identified:
+            self._installation, self._identified = identify(self._python), True
+        return self._installation
+
+    def _kept_or_task(self, index: int, job: Job, installation: Installation, tasks: list[_Task]) -> Outcome | None:
+        """The outcome if it is known without compiling; otherwise a new task is added."""
+        request = codec.encode(job)
+        if isinstance(request, Unknown):
+            return request
+        environment = codec.environment(job, self._environment)
+        key = codec.digest(job, environment, installation.key)
+        kept = None if key is None else self._store.get(key)
+        if kept is not None:
+            return codec.decode(codec.absolute(kept, job.kernel), installation.version, cached=True)
+        tasks.append(_Task(index, job, environment, key, request))
+        return None
+
+    # ---------------------------------------------------------------------------------------------------- the run
+
+    def _run_tasks(self, tasks: list[_Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
+        try:
+            for check, answer in self._answers(self._missing_checks(tasks, installation)):
+                self._keep_check(check, answer, installation)
+            possible = []
+            for task in tasks:
+                if self._unavailable:
+                    yield task.index, Failure(FailureKind.UNAVAILABLE, self._unavailable, installation.version)
+                    continue
+                checked = self._checks[_check_key(task)]
+                if checked["checked"] == "unsupported":
+                    yield task.index, Failure(FailureKind.UNSUPPORTED, checked["message"], installation.version)
+                else:
+                    task.request["method"] = checked["checked"]
+                    task.request["kernel"] = codec.encode_kernel(task.job.kernel)
+                    possible.append(task)
+            for task, answer in self._answers(_grouped(possible)):
+                yield task.index, self._outcome(task, answer, installation)
+        finally:
+            # A consumer that stops early, or an interrupt, leaves no job behind in a worker.
+            for slot in self._slots:
+                if slot.task is not None:
+                    self._drop(slot)
+                slot.group = None
+
+    def _missing_checks(self, tasks: list[_Task], installation: Installation) -> deque[_Group]:
+        """One task for each target and environment that this Triton was not yet tried on."""
+        groups: dict[tuple[Any, ...], _Group] = {}
+        for task in tasks:
+            key = _check_key(task)
+            if key in self._checks or key in groups:
+                continue
+            stored_under = _stored_check_key(key, installation)
+            kept = self._store.get(stored_under)
+            if kept is not None:
+                self._checks[key] = kept
+                continue
+            request = {"check": True, "target": task.request["target"]}
+            check = _Task(task.index, task.job, task.environment, stored_under, request)
+            groups[key] = _Group(task.environment, deque([check]))
+        return deque(groups.values())
+
+    def _keep_check(self, check: _Task, answer: dict[str, Any], installation: Installation) -> None:
+        target = check.job.target
+        if answer.get("failure") == FailureKind.UNAVAILABLE.value:
+            self._unavailable = answer["message"]
+            return
+        if "checked" not in answer:  # the compiler died over a trivial kernel
+            answer = {"checked": "unsupported", "message": answer["message"], "kept": answer.get("kept", False)}
+        if answer["checked"] == "unsupported":
+            answer["message"] = f"Triton {installation.version} cannot lower for {target.name}: {answer['message']}"
+        if answer["checked"] == "full":
+            self._own_notes.append(
+                f"Triton {installation.version} on {target.name}: the full compile is used, {answer['message']}"
+            )
+        if check.key is not None and answer.get("kept", True):
+            self._store.put(check.key, answer)
+        self._checks[_check_key(check)] = answer
+
+    def _outcome(self, task: _Task, answer: dict[str, Any], installation: Installation) -> Outcome:
+        if "unknown" in answer:
+            return codec.decode(answer, installation.version)
+        keep = answer.pop("kept", True)
+        # What a later run will read back is what this one reports.
+        relative = codec.relative(answer, task.job.kernel)
+        if keep and task.key is not None:
+            self._store.put(task.key, relative)
+        return codec.decode(codec.absolute(relative, task.job.kernel), installation.version)
+
+    def _answers(self, groups: deque[_Group]) -> Iterator[tuple[_Task, dict[str, Any]]]:
+        """Work off the groups. An answer with ``kept`` false depends on this machine and moment."""
+        while True:
+            for slot in self._slots:
+                if slot.task is None:
+                    self._give_work(slot, groups)
+            if all(slot.task is None for slot in self._slots):
+                return
+            events = self._selector.select(_TICK)
+            selected = time.monotonic()
+            for slot in {id(key.data): key.data for key, _ in events}.values():
+                yield from self._read(slot)
+            for slot in self._slots:
+                if slot.task is not None:
+                    yield from self._watch(slot)
+            # Time that the consumer spent between two answers is not the compiler's.
+            outside = time.monotonic() - selected
+            for slot in self._slots:
+                slot.deadline += outside
+
+    def _give_work(self, slot: _Slot, groups: deque[_Group]) -> None:
+        if slot.group is None or not slot.group.tasks:
+            slot.group = self._next_group(slot, groups)
+        if slot.group is None:
+            return
+        if slot.worker is not None and not self._is_fit(slot, slot.group):
+            self._drop(slot)
+        if slot.worker is None:
+            slot.worker, slot.ready = WorkerProcess(self._python, slot.group.environment), False
+            self._selector.register(slot.worker.answers, selectors.EVENT_READ, slot)
+            self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
+        slot.task = slot.group.tasks.popleft()
+        slot.deadline = time.monotonic() + _START_LIMIT
+        if slot.ready:
+            self._ask(slot)
+
+    def _ask(self, slot: _Slot) -> None:
+        """Send the slot's task. Only to a worker that said hello: it reads at once, so that the write cannot block."""
+        assert slot.worker is not None
+        assert slot.task is not None
+        slot.deadline = time.monotonic() + self._time_limit
+        slot.worker.ask({**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE})
+
+    def _next_group(self, slot: _Slot, groups: deque[_Group]) -> _Group | None:
+        """A group for the worker's own environment if there is one, else any, else half of what another has left."""
+        if groups:
+            mine = slot.worker.environment if slot.worker else None
+            group = next((group for group in groups if group.environment == mine), groups[0])
+            groups.remove(group)
+            return group
+        busy = [other.group for other in self._slots if other.group is not None and len(other.group.tasks) > 1]
+        if not busy:
+            return None
+        longest = max(busy, key=lambda group: len(group.tasks))
+        taken = [longest.tasks.pop() for _ in range(len(longest.tasks) // 2)]
+        return _Group(longest.environment, deque(reversed(taken)))
+
+    def _is_fit(self, slot: _Slot, group: _Group) -> bool:
+        """Whether the idle worker lives, has the group's variables, and did not grow too large."""
+        worker = slot.worker
+        assert worker is not None
+        if worker.environment != group.environment or worker.jobs_done >= _JOBS_PER_WORKER:
+            return False
+        return worker.process.poll() is None and worker.memory() <= self._memory_limit // 4
+
+    def _read(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+        if slot.worker is None:
+            return
+        slot.worker.read_output()
+        answers = slot.worker.read_answers()
+        if answers is None:
+            yield from self._bury(slot)
+            return
+        for answer in answers:
+            if "hello" in answer:
+                slot.ready = True
+                if answer["triton"] is None:
+                    message = f"Triton cannot be imported by {self._python}: {answer['error']}"
+                    yield self._fail(slot, FailureKind.UNAVAILABLE, message, kept=False)
+                    return
+                if slot.task is not None:
+                    self._ask(slot)
+            elif slot.task is not None and answer.pop("id") == slot.task.index:
+                slot.worker.read_output()
+                task, slot.task = slot.task, None
+                slot.worker.jobs_done += 1
+                yield task, _with_diagnostics(answer, slot.worker.tail)
+
+    def _watch(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+        """End a worker that takes too long or too much memory."""
+        assert slot.worker is not None
+        if time.monotonic() > slot.deadline:
+            message = f"the compiler did not finish within {self._time_limit:g} seconds"
+            yield self._fail(slot, FailureKind.TIMEOUT, message, kept=False)
+        elif slot.worker.memory() > self._memory_limit:
+            message = f"the compiler took more than {self._memory_limit / (1 << 30):g} GiB of memory and was ended"
+            yield self._fail(slot, FailureKind.ABORT, message, kept=False)
+
+    def _bury(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+        """The worker closed its pipe: the job in it, if there was one, is what killed it."""
+        assert slot.worker is not None
+        if slot.task is None:
+            self._drop(slot)
+            return
+        self._unregister(slot)
+        tail = slot.worker.tail
+        status = slot.worker.end(grace=5.0)
+        slot.worker = None
+        # Signals that the compiler raises itself come again; those that others send depend on the moment.
+        own = status < 0 and -status in {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+        message = f"the compiler process {_how_it_ended(status)}{_last_words(tail)}"
+        yield self._fail(slot, FailureKind.ABORT, message, kept=own)
+
+    def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> tuple[_Task, dict[str, Any]]:
+        task = slot.task
+        assert task is not None
+        self._drop(slot)
+        return task, {"failure": kind.value, "message": message, "position": None, "kept": kept}
+
+    def _unregister(self, slot: _Slot) -> None:
+        assert slot.worker is not None
+        self._selector.unregister(slot.worker.answers)
+        self._selector.unregister(slot.worker.output)
+
+    def _drop(self, slot: _Slot) -> None:
+        """End the slot's worker and forget its task; the group stays for the next worker."""
+        if slot.worker is not None:
+            self._unregister(slot)
+            slot.worker.end()
+        slot.worker, slot.task, slot.ready = None, None, False
+
+
+def _grouped(tasks: list[_Task]) -> deque[_Group]:
+    groups: dict[tuple[Any, ...], _Group] = {}
+    for task in tasks:
+        key = codec.frontend_key(task.job, task.environment)
+        groups.setdefault(key, _Group(task.environment)).tasks.append(task)
+    return deque(groups.values())
+
+
+def _check_key(task: _Task) -> tuple[Any, ...]:
+    target: Target = task.job.target
+    return (tuple(task.environment.items()), target.backend, target.arch, target.warp_size)
+
+
+def _stored_check_key(key: tuple[Any, ...], installation: Installation) -> str:
+    return f"check {installation.key} {key!r}"
+
+
+def _how_it_ended(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+# The lines that say why: LLVM's fatal errors, C++ and C assertions, MLIR's diagnostics.
+_TELLING = re.compile(r"LLVM ERROR|[Aa]ssertion|error:|terminate called|what\(\):|UNREACHABLE|Segmentation fault|bad_alloc")
+
+
+def _last_words(tail: bytes) -> str:
+    lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    said = (telling or lines)[-1:] if not telling else telling[:1]
+    return f": {said[0][:300]}" if said else ""
+
+
+_DIAGNOSTIC = re.compile(r"^(?P<path>\S.*?):(?P<line>\d+):(?P<column>\d+): error: (?P<message>.+)$", re.MULTILINE)
+
+
+def _with_diagnostics(answer: dict[str, Any], tail: bytes) -> dict[str, Any]:
+    """A failed pass says only that it failed; the reason was printed, with the user's line."""
+    if answer.get("failure") != FailureKind.COMPILATION_ERROR.value or answer.get("position"):
+        return answer
+    found = _DIAGNOSTIC.search(tail.decode(errors="replace"))
+    if found is None:
+        return answer
+    position = Position(found["path"], int(found["line"]), int(found["column"]))
+    return {
+        **answer,
+        "message": f"{found['message'][:300]} ({answer['message']})",
+        "position": [position.path, position.line, position.column],
+    }

@@ -1,0 +1,13 @@
+"""The part that talks to Triton: started in the interpreter whose Triton is asked, it needs that Triton and nothing else.
+
+    stdin: one job a line ──▶ slices: def → JITFunction ──▶ lowering: stages, stop after the allocation ──▶ one answer a line
+                                                                 │ registers asked for
+                                                                 └──▶ triton.compile ──▶ binary: registers, spills
+
+The directory is loaded as the package ``smemcheck_worker`` by ``smemcheck.lower.process.BOOTSTRAP``, so it imports
+itself relatively only, runs on Python 3.9 and later, and on Triton 3.2 to 3.9 (``versions``). What it knows of Triton's
+internals stands in ``versions``; everything else goes through ``triton.compile`` and ``triton.compiler.ASTSource``.
+"""
+
+# Raised with any change of the job's or the answer's form; part of the key under which answers are kept.
+PROTOCOL = 1

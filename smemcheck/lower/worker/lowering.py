@@ -1,0 +1,234 @@
+"""One job → one footprint: Triton's own stages up to the layout of shared memory, and the whole pipeline when asked.
+
+The stop (measured equal to ``metadata.shared`` on every row of an H200's run, see ``tests/lower``): the backend's
+``make_ttir`` and ``make_ttgir`` run as they are, then its ``make_llir`` with the pass ``add_to_llvmir`` replaced. When
+``make_llir`` asks for that pass, the passes before it are run and :class:`_Stop` leaves. The module then carries the results
+as attributes and the buffers as operations.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import binary, buffers, versions
+from .slices import Slice
+from .values import value
+
+
+class _Stop(BaseException):
+    """Leaves ``make_llir``; not an ``Exception``, so that no handler in between takes it."""
+
+
+class Request:
+    """A job with its values decoded for the installed Triton."""
+
+    def __init__(self, job: Dict[str, Any], kernel: Slice) -> None:
+        import triton  # type: ignore[import-untyped,unused-ignore]
+        from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped,unused-ignore]
+        from triton.compiler.compiler import make_backend  # type: ignore[import-untyped,unused-ignore]
+
+        self.kernel = kernel
+        self.internals = versions.internals(triton.__version__)
+        self.target = GPUTarget(job["target"]["backend"], job["target"]["arch"], job["target"]["warp_size"])
+        self.backend = make_backend(self.target)
+        self.signature = {name: _tuples(kind) for name, kind in job["signature"]}
+        self.constants = {tuple(path): value(item, kernel.function) for path, item in job["constexprs"]}
+        self.divisible = {tuple(path) for path in job["divisible"]}
+        self.arguments = {name: value(item, kernel.function) for name, item in job["options"]}
+        self.options = self._options()
+        self.source = self._source()
+
+    def _options(self) -> Any:
+        """The backend's options, as ``JITFunction.run`` and ``_pack_args`` make them (triton/runtime/jit.py)."""
+        arguments = dict(self.arguments)
+        knobs = getattr(sys.modules["triton"], "knobs", None)
+        arguments["debug"] = bool(arguments.get("debug", self.kernel.definitions[0]["debug"])) or (
+            bool(knobs.runtime.debug) if knobs else binary.environment_flag("TRITON_DEBUG")
+        )
+        for name in ("instrumentation_mode", "fpsan_homomorphic_casts"):
+            if hasattr(getattr(knobs, "compilation", None), name):
+                arguments[name] = getattr(knobs.compilation, name)
+        options = self.backend.parse_options(dict(arguments))
+        for name in self.arguments:
+            if name not in options.__dict__ and name not in self.signature:
+                raise KeyError(f"Keyword argument {name} was specified but unrecognised")
+        return options
+
+    def _source(self) -> Any:
+        from triton.compiler import ASTSource  # type: ignore[import-untyped,unused-ignore]
+
+        if self.internals.descriptor:
+            return self._source_3_2(ASTSource)
+        attributes = {}
+        for path, kind in _leaves(list(self.signature.values())):
+            letters = "D" if path in self.divisible else ""
+            if kind.startswith("*") and self._uses_buffer_ops():
+                letters += "S"
+            if letters:
+                attributes[path] = self.backend.parse_attr(letters)
+        return ASTSource(self.kernel.kernel, self.signature, self.constants, attributes)
+
+    def _uses_buffer_ops(self) -> bool:
+        """Whether AMD's backend is told which tensors are under 2 GiB; assumed of all of them, as Triton's warmup does."""
+        if self.target.backend != "hip":
+            return False
+        knobs = getattr(sys.modules["triton"], "knobs", None)
+        return bool(knobs.amd.use_buffer_ops) if knobs else bool(self.backend.use_buffer_ops())
+
+    def _source_3_2(self, source: Any) -> Any:
+        """3.2 lists what is not constant only, and learns the arguments' properties from the arguments themselves."""
+        parameters = self.kernel.kernel.params
+        names = [parameter.name for parameter in parameters]
+        constants = {names[path[0]]: item for path, item in self.constants.items()}
+        arguments = [
+            constants[name] if name in constants else _Argument(self.signature[name], (index,) in self.divisible).stand_in
+            for index, name in enumerate(names)
+        ]
+        signature = {name: kind for name, kind in self.signature.items() if kind != "constexpr"}
+        return source(self.kernel.kernel, signature, constants, self.backend.get_attrs_descriptor(parameters, arguments))
+
+
+class _Argument:
+    """What 3.2's ``AttrsDescriptor`` looks at: an address, or an integer, that is or is not a multiple of 16."""
+
+    def __init__(self, kind: str, divisible: bool) -> None:
+        self.divisible = divisible
+        self.stand_in: Any = self if kind.startswith("*") else (16 if divisible else 3) if kind[0] in "iu" else 0.5
+
+    def data_ptr(self) -> int:
+        return 0 if self.divisible else 8
+
+    def ptr_range(self) -> int:
+        return 0
+
+
+def _tuples(kind: Any) -> Any:
+    return tuple(map(_tuples, kind)) if isinstance(kind, list) else kind
+
+
+def _leaves(kinds: Any, path: Tuple[int, ...] = ()) -> List[Tuple[Tuple[int, ...], str]]:
+    if isinstance(kinds, str):
+        return [(path, kinds)]
+    return [leaf for index, kind in enumerate(kinds) for leaf in _leaves(kind, (*path, index))]
+
+
+def allocate(request: Request) -> Dict[str, Any]:
+    """Run to the layout of shared memory and stop there. Sizes in bytes, tensor memory in columns."""
+    module, metadata = _frontend(request)
+    stages = _stages(request)
+    module = stages["ttir"](module, metadata)
+    module = stages["ttgir"](module, metadata)
+    _run_until_stop(request, stages["llir"], module, metadata)
+    prefix = request.internals.prefix
+    shared = module.get_int_attr(f"{prefix}.shared")
+    warps = module.get_int_attr(f"{prefix}.total-num-warps") or request.options.num_warps
+    if request.internals.descriptor:
+        warps = request.options.num_warps * (module.get_int_attr(f"{prefix}.num-warp-groups-per-cta") or 1)
+    return {
+        "shared_memory": shared or 0,
+        "tensor_memory": module.get_int_attr(f"{prefix}.tensor_memory_size") or 0,
+        "num_warps": warps,
+        "threads": warps * request.options.warp_size if hasattr(request.options, "warp_size") else warps * request.target.warp_size,
+        "buffers": buffers.read(_text(module), shared or 0, request.internals.columns_start_at),
+        "method": "allocation",
+    }
+
+
+def _frontend(request: Request) -> Tuple[Any, Dict[str, Any]]:
+    """The module that Triton's frontend makes of the kernel, and the metadata that the stages read and write."""
+    from triton._C.libtriton import ir  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    context = ir.context()
+    ir.load_dialects(context)
+    request.backend.load_dialects(context)
+    options = (request.options,) if request.internals.codegen_takes_options else ()
+    functions = request.backend.get_codegen_implementation(*options)
+    target = (request.target,) if request.internals.make_ir_takes_target else ()
+    module = request.source.make_ir(*target, request.options, functions, request.backend.get_module_map(), context)
+    return module, {"target": request.target, **request.options.__dict__}
+
+
+def _stages(request: Request) -> Dict[str, Any]:
+    stages: Dict[str, Any] = {}
+    if request.internals.stages_take_language:
+        from triton.backends.compiler import Language
+
+        request.backend.add_stages(stages, request.options, Language.TRITON)
+    else:
+        request.backend.add_stages(stages, request.options)
+    return stages
+
+
+def _run_until_stop(request: Request, make_llir: Any, module: Any, metadata: Dict[str, Any]) -> None:
+    compiler = importlib.import_module(type(request.backend).__module__)
+    name = versions.BACKEND_LIBRARY[request.target.backend]
+    library = getattr(compiler, name)
+
+    def stop(pass_manager: Any, *_: Any) -> None:
+        pass_manager.run(module, *(("make_llir",) if request.internals.runs_are_named else ()))
+        raise _Stop
+
+    setattr(compiler, name, _Library(library, stop))
+    try:
+        make_llir(module, metadata)
+    except _Stop:
+        return
+    finally:
+        setattr(compiler, name, library)
+    raise RuntimeError(f"make_llir never asked for {versions.STOP_PASS}")
+
+
+class _Library:
+    """``nvidia`` or ``amd`` of libtriton, with one pass of ``passes.ttgpuir`` replaced."""
+
+    def __init__(self, library: Any, stop: Any) -> None:
+        self._library, self._stop = library, stop
+
+    def __getattr__(self, name: str) -> Any:
+        if name == versions.STOP_PASS:
+            return self._stop
+        found = getattr(self._library, name)
+        return _Library(found, self._stop) if name in {"passes", "ttgpuir"} else found
+
+
+def _text(module: Any) -> str:
+    """The printed module with its locations."""
+    return str(module.str()) if hasattr(module, "str") else str(module)
+
+
+def compile_fully(request: Request) -> Dict[str, Any]:
+    """``triton.compile``: what it reports, and registers and spills of the binary it made."""
+    import triton
+
+    compiled = triton.compile(request.source, target=request.target, options=request.options.__dict__)
+    metadata = compiled.metadata
+    warps = metadata.num_warps
+    answer = {
+        "shared_memory": metadata.shared,
+        "tensor_memory": getattr(metadata, "tmem_size", None) or 0,
+        "num_warps": warps,
+        "threads": warps * getattr(request.options, "warp_size", request.target.warp_size),
+        "buffers": [],
+        "method": "full",
+    }
+    answer.update(binary.resources(compiled.asm, request.target))
+    return answer
+
+
+def lower(request: Request, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
+    """The answer to a job.
+
+    ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold. A
+    kernel over the limit is never loaded, so its registers are asked of nobody.
+    """
+    if method == "full" or request.arguments.get("ir_override"):
+        return compile_fully(request)
+    answer = allocate(request)
+    if not registers or (limit is not None and answer["shared_memory"] > limit):
+        return answer
+    full = compile_fully(request)
+    if any(full[name] != answer[name] for name in ("shared_memory", "tensor_memory", "num_warps")):
+        return full
+    return {**full, "buffers": answer["buffers"]}

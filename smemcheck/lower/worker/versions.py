@@ -1,0 +1,56 @@
+"""What is used of Triton's internals, one row a version: read here first when a new Triton is to be supported.
+
+Every fact was read in the wheels of 3.2.0, 3.3.1, 3.4.0, 3.5.1, 3.6.0, 3.7.1, 3.8.0 and 3.9.0. A version that is not
+listed is tried with the newest row; whether the row holds is what the check of ``lowering.check`` measures.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Internals:
+    """How one Triton version spells what the early stop needs.
+
+    ``prefix``: of the module attributes that hold the results (``ttg.shared``).
+    ``descriptor``: arguments' properties are an ``AttrsDescriptor`` (3.2), not a mapping from paths to lists.
+    ``stages_take_language``: ``backend.add_stages(stages, options, language)``.
+    ``make_ir_takes_target``: ``ASTSource.make_ir(target, options, …)``.
+    ``codegen_takes_options``: ``backend.get_codegen_implementation(options)``.
+    ``runs_are_named``: ``pass_manager.run(module, name)``.
+    ``columns_start_at``: the number a location gives to a file's first column.
+    """
+
+    prefix: str = "ttg"
+    descriptor: bool = False
+    stages_take_language: bool = True
+    make_ir_takes_target: bool = True
+    codegen_takes_options: bool = True
+    runs_are_named: bool = True
+    columns_start_at: int = 1
+
+
+# The pass before which shared and tensor memory are laid out and after which nothing of them can be read any more, and the
+# name under which the backend's compiler module (triton/backends/*/compiler.py) reaches it: `nvidia.passes.ttgpuir` there.
+STOP_PASS = "add_to_llvmir"
+BACKEND_LIBRARY = {"cuda": "nvidia", "hip": "amd"}
+
+_ROWS = {
+    (3, 2): Internals("triton_gpu", True, False, False, False, False, 0),
+    (3, 3): Internals(stages_take_language=False, make_ir_takes_target=False, runs_are_named=False, columns_start_at=0),
+    (3, 4): Internals(make_ir_takes_target=False, runs_are_named=False, columns_start_at=0),
+    (3, 5): Internals(runs_are_named=False, columns_start_at=0),
+    (3, 6): Internals(columns_start_at=0),
+    (3, 7): Internals(columns_start_at=0),
+    (3, 8): Internals(),
+    (3, 9): Internals(),
+}
+
+
+def internals(version: str) -> Internals:
+    """The row of a version string such as ``3.6.0`` or ``3.9.0+git1234``; the newest row for what is newer."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    known = [row for row in _ROWS if row <= numbers]
+    return _ROWS[max(known)] if known else _ROWS[min(_ROWS)]
