@@ -28,6 +28,7 @@ from smemcheck.source.values import (
     KernelValue,
     ModuleValue,
     Obstacle,
+    Place,
     Raised,
     Silent,
     TunerValue,
@@ -49,10 +50,24 @@ class Namespace:
         self._executed: set[int] = set()
         self._running: set[int] = set()
         self._set: dict[str, Any] = {}
+        self._stars = {i: node for i in module.star_imports if (node := _only_import(module.statements[i])) is not None}
 
     def set(self, name: str, value: Any) -> None:
         """Bind a name from outside the module's own statements."""
         self._set[name] = value
+
+    def _from_star(self, index: int, name: str) -> Any:
+        """What a ``from … import *`` binds to one name. Raises :class:`KeyError` when it does not bind it."""
+        source = self._star_source(self._stars[index])
+        if isinstance(source, ModuleValue) and source.module is not self.module:
+            namespace = self.interpreter.namespace(source.module)
+            names = namespace.exported()
+            if name in names if names is not None else not name.startswith("_"):
+                return namespace.lookup(name)
+        if isinstance(source, External) and self.interpreter.project.models.has(self.interpreter, source.path, name):
+            return self.interpreter.project.models.attribute(
+                self.interpreter, source, name, Place(self.module.statements[index].unit, self._stars[index]))
+        raise KeyError(name)
 
     def run(self, index: int) -> None:
         """Run a statement at its own time, once."""
@@ -78,6 +93,11 @@ class Namespace:
         for index in reversed(binders):
             if index >= time or index in self._running:
                 continue
+            if index in self._stars:
+                try:
+                    return self._from_star(index, name)
+                except KeyError:
+                    continue
             if (name, index) not in self._bound and index not in self._executed:
                 self._execute(index)
             if (name, index) in self._bound:
@@ -89,7 +109,7 @@ class Namespace:
 
     def _binders(self, name: str) -> list[int]:
         statements = self.module.statements
-        found = [i for i in self.module.mentioning(name) if may_bind(statements[i], name)]
+        found = [i for i in self.module.mentioning(name) if may_bind(statements[i], name) or (name, i) in self._bound]
         if self.module.star_imports:
             found = sorted({*found, *self.module.star_imports})
         return found
@@ -119,7 +139,10 @@ class Namespace:
         self._running.add(index)
         interpreter.times[self.module.path] = index
         try:
-            names = run_statement(interpreter, statement)
+            try:
+                names = run_statement(interpreter, statement)
+            except Blocked as blocked:
+                names = dict.fromkeys(_touched(statement), blocked.obstacle)
             kept = Kept(names, interpreter.consulted_target, tuple(interpreter.notes))
         finally:
             self._running.discard(index)
@@ -152,11 +175,8 @@ class Namespace:
 
     def public(self) -> dict[str, Any]:
         """What ``from module import *`` gives: the names of ``__all__``, else every public name that the module binds."""
-        try:
-            names = self._value("__all__", _END)
-        except KeyError:
-            names = None
-        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        names = self.exported()
+        if names is None:
             names = [n for n in self.names() if not n.startswith("_")]
         found = {}
         for name in names:
@@ -166,14 +186,21 @@ class Namespace:
                 continue
         return found
 
+    def exported(self) -> list[str] | None:
+        """The names in ``__all__``; ``None`` when the module has none, or none that is known."""
+        try:
+            names = self._value("__all__", _END)
+        except KeyError:
+            return None
+        return list(names) if isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) else None
+
     def names(self) -> list[str]:
         """Every name that a statement may bind, in order of first mention."""
         found: dict[str, None] = {}
         for statement in self.module.statements:
             for name in sorted(binds(statement)):
                 found[name] = None
-        for index in self.module.star_imports:
-            node = _only_import(self.module.statements[index])
+        for node in self._stars.values():
             source = self._star_source(node)
             if isinstance(source, ModuleValue) and source.module is not self.module:
                 found.update(dict.fromkeys(self.interpreter.namespace(source.module).public()))
@@ -181,16 +208,10 @@ class Namespace:
 
     def external_stars(self) -> list[str]:
         """The modules outside the analysed source that this one star-imports."""
-        paths = []
-        for index in self.module.star_imports:
-            source = self._star_source(_only_import(self.module.statements[index]))
-            if isinstance(source, External):
-                paths.append(source.path)
-        return paths
+        sources = map(self._star_source, self._stars.values())
+        return [source.path for source in sources if isinstance(source, External)]
 
-    def _star_source(self, node: cst.ImportFrom | None) -> Any:
-        if node is None:
-            return None
+    def _star_source(self, node: cst.ImportFrom) -> Any:
         if node.relative:
             module = self.interpreter.project.relative(self.module, len(node.relative), dotted(node.module))
         else:
@@ -269,6 +290,15 @@ def binds(statement: Statement) -> frozenset[str]:
             names = frozenset()
     cache[statement.index] = names
     return names
+
+
+def _touched(statement: Statement) -> list[str]:
+    """The names that a statement binds or whose objects it changes: what is not known when it could not be run."""
+    try:
+        _, changed = bound_and_changed(statement.unit.tree) if statement.kind not in ("def", "class") else (set(), set())
+    except SyntaxProblem:
+        changed = set()
+    return sorted(binds(statement) | changed)
 
 
 class _Imports(cst.CSTVisitor):

@@ -88,14 +88,41 @@ def _is_interesting(statement: Statement) -> bool:
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
     def question(interpreter: Interpreter) -> list[_Found]:
         _run(interpreter, statement)
-        made = [_freeze_tuner(interpreter, tuner, statement.module) for tuner in interpreter.tuners]
+        made = [_freeze_tuner(interpreter, tuner) for tuner in interpreter.tuners]
         return [one for one in made if one is not None]
 
     paths = evaluator.paths(question)
     found.consulted_target = found.consulted_target or any(path.consulted_target for path in paths)
     for path in paths:
         found.notes.extend(note for note in path.notes if note not in found.notes)
-    found.sites.extend(_merge(paths))
+    made = _merge(paths)
+    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text) and "jit" in statement.decorator_text:
+        made = _unknown_site(evaluator, statement, paths)
+    found.sites.extend(made)
+
+
+def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Path]) -> list[_Found]:
+    """A kernel whose decorators could not be evaluated: a site all the same, with the reason."""
+    end = paths[-1]
+    if end.obstacle is not None:
+        unknown = end.obstacle.to_unknown()
+    elif end.raised is not None:
+        unknown = Unknown(f"importing the module raises {end.raised}", end.raised.place.position if end.raised.place else None)
+    else:
+        unknown = Unknown("its decorators make no tuner that smemcheck understands", statement.position)
+
+    def question(interpreter: Interpreter) -> _Found:
+        unit = statement.header
+        node = unit.tree.body[0]
+        assert isinstance(node, cst.FunctionDef)
+        function = UserFunction(node.name.value, node, unit, statement.module, None, {}, statement)
+        kernel = KernelValue(function, {}, function.place)
+        tuner = TunerValue(kernel, {"configs": Obstacle(unknown.reason, unknown.position)}, function.place)
+        found = _freeze_tuner(interpreter, tuner)
+        assert found is not None
+        return found
+
+    return [path.value for path in evaluator.paths(question)[:1] if path.value is not None]
 
 
 def _run(interpreter: Interpreter, statement: Statement) -> None:
@@ -122,7 +149,7 @@ def _call_with_unknowns(interpreter: Interpreter, function: UserFunction) -> Non
         return  # tuners that were made before that point are kept
 
 
-def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue, module: Module) -> _Found | None:
+def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue) -> _Found | None:
     kernel = innermost_kernel(tuner)
     if not isinstance(kernel, KernelValue):
         return None

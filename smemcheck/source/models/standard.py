@@ -370,7 +370,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "dataclasses.dataclass": _dataclass, "dataclasses.field": _field, "dataclasses.replace": _replace, "dataclasses.asdict": _asdict,
     "dataclasses.fields": _fields, "enum.auto": lambda call: Instance(External("enum.auto")), "enum.unique": _abstract,
     "copy.copy": _copy, "copy.deepcopy": lambda call: deep_copy(call.arguments[0]),
-    "inspect.signature": _signature, "inspect.isfunction": lambda call: isinstance(call.arguments[0], UserFunction),
+    "inspect.signature": _signature, "inspect.unwrap": _abstract, "inspect.isfunction": lambda call: isinstance(call.arguments[0], UserFunction),
     **{f"operator.{n}": _operator(n, k) for n, k in _BINARY_OPERATORS.items()},
     "operator.itemgetter": _itemgetter, "operator.attrgetter": _attrgetter,
     "collections.defaultdict": _defaultdict, "collections.OrderedDict": lambda call: call.interpreter.call(
