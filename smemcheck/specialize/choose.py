@@ -1,0 +1,259 @@
+"""Which specialisations a site is judged under, and what each of them assumes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from smemcheck.config import ParameterValues, Scalar, Settings
+from smemcheck.errors import did_you_mean
+from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization, Unknown
+from smemcheck.specialize.bind import Evaluates, without_value
+from smemcheck.specialize.dtypes import value_text
+from smemcheck.specialize.given import Argument, argument_given, argument_of_type
+from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
+from smemcheck.specialize.recorded import Recorded, RecordedSpecializations
+
+
+def specialize(
+    site: Site, _project: Evaluates, settings: Settings, recorded: Sequence[RecordedSpecializations]
+) -> tuple[Specialization | Unknown, ...]:
+    """The specialisations of ``site``: recorded ones, else what ``--bind`` and pyproject.toml say, the rest inferred.
+
+    Values that are lists are swept together, at most ``settings.max_specializations``. Nothing is returned for a site
+    without a recorded line when recorded lines name configs, because then those lines are all that is asked.
+    """
+    kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
+    if kernel is None:
+        reasons = [answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Unknown)]
+        return (reasons[0] if reasons else Unknown("it has no definition on any target", site.position),)
+    lines = _recorded_lines(site, recorded)
+    if not lines and any(file.names_configs for file in recorded):
+        return ()
+    try:
+        use = parameter_kinds(kernel)
+    except (SyntaxError, RecursionError) as error:
+        return (Unknown(f"the kernel's body cannot be read: {error}", site.position),)
+    if lines:
+        bound = _Given(settings.bind, "--bind", "")
+        return tuple(
+            specialization
+            for number, entry in lines
+            for specialization in _override(site, use, number, entry, bound, settings)
+        )
+    tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
+    given = [_Given(table.parameters, "pyproject.toml", settings.pyproject or "") for table in tables]
+    given.append(_Given(settings.bind, "--bind", ""))
+    return tuple(_inferred(site, use, given, settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Values that the user gave, and where."""
+
+    parameters: Sequence[ParameterValues]
+    where: str
+    path: str
+
+
+def _recorded_lines(site: Site, recorded: Sequence[RecordedSpecializations]) -> list[tuple[int, Recorded]]:
+    """The recorded lines of a site with their numbers, counted through all files."""
+    found: list[tuple[int, Recorded]] = []
+    before = 0
+    for file in recorded:
+        found.extend((before + entry.line, entry) for entry in file.matching(site))
+        before += file.lines
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- recorded
+
+
+def _override(
+    site: Site, use: KernelUse, number: int, entry: Recorded, bound: _Given, settings: Settings
+) -> Iterator[Specialization | Unknown]:
+    """A recorded line with what ``--bind`` says put over it."""
+    specialization = replace(entry.specialization, recorded_line=number)
+    if entry.unknown:
+        name, unknown = entry.unknown[0]
+        yield without_value(site, [name], {name: replace(unknown, position=site.position)})
+        return
+    names = {parameter.name for parameter in site.parameters}
+    strange = next((name for name, _ in specialization.signature if name not in names), None)
+    if strange is not None:
+        yield Unknown(
+            f"the recorded specialisation names '{strange}', which is no parameter of {site.kernel_name}", site.position
+        )
+        return
+    for arguments, assumptions in _combinations(site, use, [bound], settings):
+        if isinstance(arguments, Unknown):
+            yield arguments
+        else:
+            yield _put(specialization, arguments, assumptions)
+
+
+# ------------------------------------------------------------------------------------------------------------- inferred
+
+
+def _inferred(
+    site: Site, use: KernelUse, given: Sequence[_Given], settings: Settings
+) -> Iterator[Specialization | Unknown]:
+    """What the user gave, and for the rest what the kernel's body says."""
+    names = [parameter.name for parameter in site.parameters]
+    for table in given:
+        strange = next((one.parameter for one in table.parameters if one.parameter not in names), None)
+        if strange is not None and table.where != "--bind":
+            yield Unknown(
+                f"{table.where} gives a value for '{strange}', which is no parameter of {site.kernel_name}"
+                f"{did_you_mean(strange, names)}",
+                site.position,
+            )
+            return
+    kinds = {kind.parameter: kind for kind in use.kinds}
+    set_elsewhere = _set_elsewhere(site)
+    for arguments, assumptions in _combinations(site, use, given, settings):
+        if isinstance(arguments, Unknown):
+            yield arguments
+            continue
+        missing = [
+            parameter.name
+            for parameter in site.parameters
+            if parameter.is_constexpr and parameter.name not in arguments and parameter.name not in set_elsewhere
+        ]
+        tuples = [k for k in use.kinds if k.kind is Kind.TUPLE and k.parameter not in arguments]
+        if missing:
+            yield without_value(site, missing, _default_reasons(site))
+        elif tuples:
+            yield Unknown(
+                f"{tuples[0].parameter} is indexed, so it is a tuple, and the kernel does not say of what; "
+                "give a recorded specialisation (--specializations)",
+                tuples[0].position,
+            )
+        else:
+            yield _build(site, kinds, arguments, assumptions)
+
+
+def _set_elsewhere(site: Site) -> set[str]:
+    """Constexprs that get a value when a config is bound: from the config, a heuristic or their default."""
+    names = {"num_warps", "num_stages", "num_ctas"}
+    lists = [answer.configs for answer in site.answers.values() if not isinstance(answer.configs, Unknown)]
+    if lists:
+        names |= {name for configs in lists for config in configs for name, _ in config.kwargs}
+    else:
+        names |= {parameter.name for parameter in site.parameters}  # nothing is lowered without a list
+    if not isinstance(site.heuristics, Unknown):
+        names |= {heuristic.parameter for heuristic in site.heuristics}
+    names |= {p.name for p in site.parameters if p.has_default and not isinstance(p.default, Unknown)}
+    return names
+
+
+def _default_reasons(site: Site) -> dict[str, Unknown]:
+    return {p.name: p.default for p in site.parameters if p.has_default and isinstance(p.default, Unknown)}
+
+
+def _build(
+    site: Site, kinds: Mapping[str, ParameterKind], given: Mapping[str, Argument], assumptions: Sequence[Assumption]
+) -> Specialization:
+    arguments: dict[str, Argument] = {}
+    assumed = {assumption.parameter: assumption for assumption in assumptions}
+    for parameter in site.parameters:
+        name = parameter.name
+        kind = kinds[name]
+        if name in given:
+            arguments[name] = given[name]
+        elif kind.kind is Kind.CONSTEXPR:
+            arguments[name] = Argument("constexpr")
+        else:
+            arguments[name] = argument_of_type(kind.type, parameter)
+            assumed[name] = _assumption(kind, arguments[name])
+    values = {
+        name: argument.value for name, argument in arguments.items() if argument.type == "constexpr" and (name in given)
+    }
+    return Specialization(
+        signature=tuple((name, argument.type) for name, argument in arguments.items()),
+        constexprs=tuple(values.items()),
+        divisible_by_16=frozenset(name for name, argument in arguments.items() if argument.divisible),
+        assumptions=(
+            *(assumed[name] for name in arguments if name in assumed),
+            *(assumption for assumption in assumptions if assumption.parameter not in arguments),
+        ),
+    )
+
+
+def _assumption(kind: ParameterKind, argument: Argument) -> Assumption:
+    because = kind.because
+    if argument.divisible and kind.kind is Kind.POINTER:
+        because += "; aligned to 16 bytes, as torch allocates"
+    elif argument.divisible:
+        because += "; taken for a multiple of 16, as sizes and strides mostly are"
+    return Assumption(kind.parameter, argument.type, because, kind.position)
+
+
+# ---------------------------------------------------------------------------------------------------------------- given
+
+
+def _combinations(
+    site: Site, use: KernelUse, given: Sequence[_Given], settings: Settings
+) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption]]]:
+    """Every combination of the values that were given, later tables over earlier ones, up to the cap."""
+    kinds = {kind.parameter: kind for kind in use.kinds}
+    chosen: dict[str, tuple[_Given, tuple[Scalar, ...]]] = {}
+    for table in given:
+        chosen.update((one.parameter, (table, one.values)) for one in table.parameters)
+    swept = [parameter for parameter in site.parameters if parameter.name in chosen]
+    options = [
+        [_option(scalar, parameter, kinds[parameter.name], use) for scalar in chosen[parameter.name][1]]
+        for parameter in swept
+    ]
+    total = math.prod(len(column) for column in options)
+    for combination in itertools.islice(itertools.product(*options), settings.max_specializations):
+        unknown = next((argument for argument in combination if isinstance(argument, Unknown)), None)
+        if unknown is not None:
+            yield replace(unknown, position=site.position), []
+            continue
+        arguments: dict[str, Argument] = {}
+        assumptions: list[Assumption] = []
+        for parameter, argument in zip(swept, combination, strict=True):
+            assert isinstance(argument, Argument)
+            arguments[parameter.name] = argument
+            value = value_text(argument.value) if argument.type == "constexpr" else str(argument.type)
+            where = chosen[parameter.name][0].where
+            assumptions.append(
+                Assumption(parameter.name, value, f"given {'with' if where == '--bind' else 'in'} {where}")
+            )
+        if total > settings.max_specializations:
+            because = f"max-specializations is {settings.max_specializations}"
+            left_out = f"{total - settings.max_specializations} of {total} combinations left out"
+            assumptions.append(Assumption("*", left_out, because))
+        yield arguments, assumptions
+
+
+def _option(scalar: Scalar, parameter: Parameter, kind: ParameterKind, use: KernelUse) -> Argument | Unknown:
+    name = parameter.name
+    return argument_given(scalar, parameter, kind, text=name in use.texts, dtype=name in use.dtypes)
+
+
+def _put(
+    specialization: Specialization, arguments: Mapping[str, Argument], assumptions: Sequence[Assumption]
+) -> Specialization:
+    """``specialization`` with these arguments in place of its own."""
+    if not arguments:
+        return specialization
+    signature = dict(specialization.signature)
+    constexprs = {name: value for name, value in specialization.constexprs if name not in arguments}
+    divisible = set(specialization.divisible_by_16) - set(arguments)
+    for name, argument in arguments.items():
+        signature[name] = argument.type
+        if argument.type == "constexpr":
+            constexprs[name] = argument.value
+        elif argument.divisible:
+            divisible.add(name)
+    return replace(
+        specialization,
+        signature=tuple(signature.items()),
+        constexprs=tuple(constexprs.items()),
+        divisible_by_16=frozenset(divisible),
+        assumptions=tuple(assumptions),
+    )
