@@ -48,8 +48,9 @@ class Namespace:
         self.module = module
         self._bound: dict[tuple[str, int], Any] = {}  # (name, statement) → what the statement bound
         self._executed: set[int] = set()
-        self._running: set[int] = set()
+        self._running: dict[int, Frame] = {}
         self._set: dict[str, Any] = {}
+        self._sources: dict[int, Any] = {}
         self._stars = {i: node for i in module.star_imports if (node := _only_import(module.statements[i])) is not None}
 
     def set(self, name: str, value: Any) -> None:
@@ -58,7 +59,9 @@ class Namespace:
 
     def _from_star(self, index: int, name: str) -> Any:
         """What a ``from … import *`` binds to one name. Raises :class:`KeyError` when it does not bind it."""
-        source = self._star_source(self._stars[index])
+        if index not in self._sources:
+            self._sources[index] = self._star_source(self._stars[index])
+        source = self._sources[index]
         if isinstance(source, ModuleValue) and source.module is not self.module:
             namespace = self.interpreter.namespace(source.module)
             names = namespace.exported()
@@ -91,6 +94,8 @@ class Namespace:
     def _value(self, name: str, time: int) -> Any:
         binders = self._binders(name)
         for index in reversed(binders):
+            if index in self._running and name in self._running[index].locals:
+                return self._running[index].locals[name]  # a function defined in the statement is called by it
             if index >= time or index in self._running:
                 continue
             if index in self._stars:
@@ -136,16 +141,16 @@ class Namespace:
         notes, interpreter.notes = interpreter.notes, []
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
-        self._running.add(index)
+        frame = self._running[index] = Frame(None, self.module, {}, None, "module")  # type: ignore[arg-type]
         interpreter.times[self.module.path] = index
         try:
             try:
-                names = run_statement(interpreter, statement)
+                names = run_statement(interpreter, statement, frame)
             except Blocked as blocked:
                 names = dict.fromkeys(_touched(statement), blocked.obstacle)
             kept = Kept(names, interpreter.consulted_target, tuple(interpreter.notes))
         finally:
-            self._running.discard(index)
+            del self._running[index]
             if before is None:
                 del interpreter.times[self.module.path]
             else:
@@ -242,27 +247,20 @@ def cannot_change(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin))
 
 
-def run_statement(interpreter: Interpreter, statement: Statement) -> dict[str, Any]:
+def run_statement(interpreter: Interpreter, statement: Statement, frame: Frame) -> dict[str, Any]:
     """Run one top-level statement in a frame of its own; the names it bound."""
     try:
-        if statement.kind == "def":
-            return _run_definition(interpreter, statement)
-        unit = statement.unit
+        frame.unit = statement.header if statement.kind == "def" else statement.unit
     except SyntaxProblem as problem:
         raise Blocked(Obstacle(f"the statement cannot be parsed: {problem.message}", statement.position)) from None
-    frame = Frame(unit, statement.module, {}, None, "module")
-    for node in unit.tree.body:
+    if statement.kind == "def":
+        node = frame.unit.tree.body[0]
+        assert isinstance(node, cst.FunctionDef)
+        frame.locals[node.name.value] = define_function(interpreter, node, frame, statement)
+        return frame.locals
+    for node in frame.unit.tree.body:
         execute(interpreter, node, frame)
     return frame.locals
-
-
-def _run_definition(interpreter: Interpreter, statement: Statement) -> dict[str, Any]:
-    unit = statement.header
-    node = unit.tree.body[0]
-    assert isinstance(node, cst.FunctionDef)
-    frame = Frame(unit, statement.module, {}, None, "module")
-
-    return {node.name.value: define_function(interpreter, node, frame, statement)}
 
 
 def _only_import(statement: Statement) -> cst.ImportFrom | None:
@@ -330,7 +328,7 @@ def may_bind(statement: Statement, name: str) -> bool:
         return statement.defined_name == name
     if statement.kind == "simple":
         # An expression statement that begins with another word than a target binds nothing: the common case, decided cheaply.
-        if not re.search(rf"\b{re.escape(name)}\b(?:[^=\n]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:|\({re.escape(name)}\s*:=",
+        if not re.search(rf"\b{re.escape(name)}\b(?:[^=]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:|\({re.escape(name)}\s*:=",
                          statement.text):
             return False
     return name in binds(statement)

@@ -31,7 +31,7 @@ from smemcheck.source.values import (
 )
 
 _TUNES = re.compile(r"tun", re.IGNORECASE)
-_TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|\b[\w.]*autotun\w*\s*\(|\bAutotuner\s*\(", re.IGNORECASE)
+_TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|(?<!def )\b\w*(?:autotune|tuner)\s*\(", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -80,7 +80,7 @@ class ModuleValue:
 class Frame:
     """Names of one activation: a module's top level, a function call, a class body or a comprehension."""
 
-    unit: Unit
+    unit: Unit  # what the nodes that run in it belong to
     module: Module
     locals: dict[str, Any] = field(default_factory=dict)
     parent: Frame | None = None

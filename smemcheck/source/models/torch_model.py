@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from smemcheck.model import Target
 from smemcheck.source.interpreter import Interpreter
-from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle, Place, Raised, Silent
+from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle, Place, Raised, Silent, UserFunction
 
 DTYPES = ("float16", "half", "bfloat16", "float32", "float", "float64", "double", "int8", "uint8", "int16", "short", "uint16", "int32", "int",
           "uint32", "int64", "long", "uint64", "bool", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
@@ -137,7 +138,24 @@ def _context_or_decorator(call: Call) -> Any:
 
 
 def _custom_op(call: Call) -> Any:
-    return Builtin("custom_op", lambda inner: inner.arguments[0])
+    """``@torch.library.custom_op(…)``: the function, with the registration methods that its object has."""
+
+    def decorate(inner: Call) -> Any:
+        function = inner.arguments[0]
+        if not isinstance(function, UserFunction):
+            return function
+        return dataclasses.replace(function, attributes={**function.attributes, **dict.fromkeys(
+            ("register_fake", "register_autograd", "register_kernel", "register_vmap", "impl", "default"),
+            Builtin("register", _registration))})
+
+    return Builtin("custom_op", decorate)
+
+
+def _registration(call: Call) -> Any:
+    """A registration: given a function it is a decorator, else it makes one."""
+    if call.arguments and isinstance(call.arguments[-1], UserFunction):
+        return call.arguments[-1]
+    return Builtin("register", lambda inner: inner.arguments[0])
 
 
 def _device(call: Call) -> Any:
@@ -160,7 +178,9 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "torch.compiler.allow_in_graph": _transparent, "torch._dynamo.allow_in_graph": _transparent, "torch.jit.ignore": _transparent,
     "torch.jit.unused": _transparent, "torch.amp.custom_fwd": _transparent, "torch.amp.custom_bwd": _transparent,
     "torch.cuda.amp.custom_fwd": _transparent, "torch.cuda.amp.custom_bwd": _transparent, "torch.autograd.function.once_differentiable": _transparent,
-    "torch.library.custom_op": _custom_op, "torch.library.triton_op": _custom_op, "torch.library.register_fake": _custom_op,
+    "torch.library.custom_op": _custom_op, "torch.library.triton_op": _custom_op, "torch.library.register_fake": lambda call: Builtin("register", _registration),
+    "torch.library.register_autograd": lambda call: None, "torch.library.impl": lambda call: Builtin("register", _registration),
+    "torch.utils._triton.has_triton": lambda call: _is_cuda_build(call.interpreter), "torch.utils._triton.has_triton_package": lambda call: True,
     "torch.library.wrap_triton": lambda call: call.arguments[0], "torch._library.capture_triton": lambda call: call.arguments[0],
     "torch.device": _device,
 }
