@@ -71,7 +71,7 @@ def without_value(site: Site, names: list[str], reasons: Mapping[str, Unknown] |
     known = [(name, reasons[name]) for name in names if reasons and name in reasons]
     why = "".join(f"; {name}: {unknown.reason}" for name, unknown in known)
     supply = (
-        f"give one with --bind {names[0]}=…, in [tool.smemcheck.kernels.{site.kernel_name}] of pyproject.toml, "
+        f"give {'one' if len(names) == 1 else 'them'} with --bind {names[0]}=…, in [tool.smemcheck.kernels.{site.kernel_name}] of pyproject.toml, "
         "or as a recorded specialisation (--specializations)"
     )
     position = known[0][1].position if known and known[0][1].position is not None else site.position

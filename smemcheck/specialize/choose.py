@@ -25,27 +25,25 @@ def specialize(
     Values that are lists are swept together, at most ``settings.max_specializations``. Nothing is returned for a site
     without a recorded line when recorded lines name configs, because then those lines are all that is asked.
     """
+    lines = _recorded_lines(site, recorded)
+    if not lines and any(file.names_configs for file in recorded):
+        return ()
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
     if kernel is None:
         reasons = [answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Unknown)]
         return (reasons[0] if reasons else Unknown("it has no definition on any target", site.position),)
-    lines = _recorded_lines(site, recorded)
-    if not lines and any(file.names_configs for file in recorded):
-        return ()
+    if lines and not settings.bind:
+        return tuple(_of_line(site, number, entry) for number, entry in lines)
     try:
         use = parameter_kinds(kernel)
     except (SyntaxError, RecursionError) as error:
         return (Unknown(f"the kernel's body cannot be read: {error}", site.position),)
+    bound = _Given(settings.bind, "--bind")
     if lines:
-        bound = _Given(settings.bind, "--bind", "")
-        return tuple(
-            specialization
-            for number, entry in lines
-            for specialization in _override(site, use, number, entry, bound, settings)
-        )
+        answers = [_of_line(site, number, entry) for number, entry in lines]
+        return tuple(one for answer in answers for one in _override(site, use, answer, bound, settings))
     tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
-    given = [_Given(table.parameters, "pyproject.toml", settings.pyproject or "") for table in tables]
-    given.append(_Given(settings.bind, "--bind", ""))
+    given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), bound]
     return tuple(_inferred(site, use, given, settings))
 
 
@@ -55,7 +53,6 @@ class _Given:
 
     parameters: Sequence[ParameterValues]
     where: str
-    path: str
 
 
 def _recorded_lines(site: Site, recorded: Sequence[RecordedSpecializations]) -> list[tuple[int, Recorded]]:
@@ -71,27 +68,31 @@ def _recorded_lines(site: Site, recorded: Sequence[RecordedSpecializations]) -> 
 # ------------------------------------------------------------------------------------------------------------- recorded
 
 
-def _override(
-    site: Site, use: KernelUse, number: int, entry: Recorded, bound: _Given, settings: Settings
-) -> Iterator[Specialization | Unknown]:
-    """A recorded line with what ``--bind`` says put over it."""
-    specialization = replace(entry.specialization, recorded_line=number)
+def _of_line(site: Site, number: int, entry: Recorded) -> Specialization | Unknown:
+    """What a recorded line says, provided that it is about this kernel's parameters and holds all values."""
     if entry.unknown:
         name, unknown = entry.unknown[0]
-        yield without_value(site, [name], {name: replace(unknown, position=site.position)})
-        return
-    names = {parameter.name for parameter in site.parameters}
-    strange = next((name for name, _ in specialization.signature if name not in names), None)
+        return without_value(site, [name], {name: replace(unknown, position=site.position)})
+    names = [parameter.name for parameter in site.parameters]
+    strange = next((name for name, _ in entry.specialization.signature if name not in names), None)
     if strange is not None:
-        yield Unknown(
-            f"the recorded specialisation names '{strange}', which is no parameter of {site.kernel_name}", site.position
+        return Unknown(
+            f"the recorded specialisation of line {entry.line} names '{strange}', which is no parameter of "
+            f"{site.kernel_name}; record it again",
+            site.position,
         )
+    return replace(entry.specialization, recorded_line=number)
+
+
+def _override(
+    site: Site, use: KernelUse, answer: Specialization | Unknown, bound: _Given, settings: Settings
+) -> Iterator[Specialization | Unknown]:
+    """A recorded specialisation with what ``--bind`` says put over it."""
+    if isinstance(answer, Unknown):
+        yield answer
         return
     for arguments, assumptions in _combinations(site, use, [bound], settings):
-        if isinstance(arguments, Unknown):
-            yield arguments
-        else:
-            yield _put(specialization, arguments, assumptions)
+        yield arguments if isinstance(arguments, Unknown) else _put(answer, arguments, assumptions)
 
 
 # ------------------------------------------------------------------------------------------------------------- inferred

@@ -114,7 +114,7 @@ class _Judge:
     def _pointers(self) -> dict[str, str]:
         """Which parameters are pointers, each with the reason."""
         found: dict[str, str] = {}
-        numbers = {name for name in self.own if self._claims(name, Claim.NOT_POINTER, Claim.TUPLE)}
+        numbers = {name for name in self.own if self._is_number(name)}
         for name, parameter in self.parameters.items():
             annotated = annotated_type(parameter.annotation)
             if parameter.is_constexpr or name in self.descriptors or (annotated and annotated[0] != "*"):
@@ -165,6 +165,14 @@ class _Judge:
             after = next((other for other in used if self.order[other] > index), None)
             if (before is None or before in found) and after in found:
                 found[name] = "the kernel never uses it and it stands among pointers"
+
+    def _is_number(self, name: str) -> bool:
+        """Some use of the parameter itself would be wrong for a pointer."""
+        return any(
+            evidence.claim in (Claim.NOT_POINTER, Claim.TUPLE)
+            or (evidence.claim is Claim.INTEGER and evidence.weight >= STRONG)
+            for evidence in self.own.get(name, ())
+        )
 
     def _claims(self, name: str, *claims: Claim) -> bool:
         return any(evidence.claim in claims for evidence in self.own.get(name, ()))

@@ -28,7 +28,7 @@ def _store(call: Call) -> Abstract:
     call.reader.note_address(pointer, "tl.store", call.node)
     if call.has(2, "mask"):
         call.reader.truth(call.argument(2, "mask"), call.node)
-    _stored(call, element_of(pointer), value, FAIR, "written without a cast:")
+    _stored(call, element_of(pointer), value, FAIR, "written without a cast")
     return UNKNOWN
 
 
@@ -40,23 +40,23 @@ def _stored(call: Call, element: Abstract, value: Abstract, weight: int, because
         return
     if value.atoms and known == value.atoms:
         if known == {"int"}:
-            reader.note(element, Claim.INTEGER, WEAK, f"{because} an integer", node)
+            reader.note(element, Claim.INTEGER, WEAK, f"integers, {because}", node)
         elif known == {"float"}:
-            reader.note(element, Claim.FLOAT, weight, f"{because} a float", node)
+            reader.note(element, Claim.FLOAT, weight, f"floats, {because}", node)
         elif known == {"fp32"} and value.rank not in (0, 1):
             # A tile is often cast to 16 bits by the store itself; a row of statistics hardly ever is.
-            reader.note(element, Claim.FLOAT, weight, f"{because} fp32", node)
+            reader.note(element, Claim.FLOAT, weight, f"fp32, {because}", node)
         elif len(known) == 1:
             known_type = known.pop()
-            reader.note_exact(element, known_type, weight, f"{because} {known_type}", node)
+            reader.note_exact(element, known_type, weight, f"{known_type}, {because}", node)
         elif all(is_float(atom) or atom == "float" for atom in known):
-            reader.note(element, Claim.FLOAT, weight, f"{because} floats", node)
+            reader.note(element, Claim.FLOAT, weight, f"floats, {because}", node)
         elif not any(is_float(atom) or atom == "float" for atom in known):
-            reader.note(element, Claim.INTEGER, weight, f"{because} integers", node)
+            reader.note(element, Claim.INTEGER, weight, f"integers, {because}", node)
         return
     for atom in value.atoms:
         if not isinstance(atom, str):
-            reader.note_same(element, Abstract(frozenset({atom})), WEAK, f"{because} the same values", node)
+            reader.note_same(element, Abstract(frozenset({atom})), WEAK, because, node)
 
 
 def _atomic(call: Call) -> Abstract:
@@ -65,7 +65,7 @@ def _atomic(call: Call) -> Abstract:
     if call.has(2, "mask"):
         call.reader.truth(call.argument(2, "mask"), call.node)
     element = element_of(pointer)
-    _stored(call, element, value, FAIR, "combined atomically with")
+    _stored(call, element, value, FAIR, "combined atomically")
     return Abstract(element.atoms, rank=pointer.rank)
 
 
@@ -127,7 +127,7 @@ def _descriptor_load(call: Call) -> Abstract:
 
 def _descriptor_store(call: Call) -> Abstract:
     element = _descriptor(call, call.argument(1, "offsets"))
-    _stored(call, element, call.argument(2, "value"), FAIR, "written without a cast:")
+    _stored(call, element, call.argument(2, "value"), FAIR, "written without a cast")
     return UNKNOWN
 
 
