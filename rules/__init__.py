@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from smemcheck.model import Finding, Report
-from smemcheck.rules import analysis, capacity, failure, whole_list
+from smemcheck.rules import analysis, autotune_use, capacity, failure, whole_list
 from smemcheck.rules.engine import Rule, run
 from smemcheck.rules.verdict import judge
 
-_FAMILIES = (capacity, failure, whole_list, analysis)
+_FAMILIES = (capacity, failure, whole_list, autotune_use, analysis)
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(

@@ -90,7 +90,7 @@ def register_spills(case: ConfigCase) -> Iterator[Observation]:
         return
     result, footprint = max(spilling, key=lambda pair: pair[1].spill_bytes or 0)
     yield Observation(
-        f"{config_text(case.config)} spills {footprint.spill_bytes:,} B per thread to local memory on "
+        f"{case.site.kernel_name}: {config_text(case.config)} spills {footprint.spill_bytes:,} B per thread to local memory on "
         f"{case.target.name} ({footprint.registers} registers per thread){_circumstances(case, [r for r, _ in spilling])}",
         specialization=result.specialization,
     )
@@ -101,7 +101,9 @@ def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
     if not pruned:
         return
     worst = pruned[0]
-    message = f"{config_text(case.config)} {worst.verdict.message}{_circumstances(case, pruned)}"
+    message = (
+        f"{case.site.kernel_name}: {config_text(case.config)} {worst.verdict.message}{_circumstances(case, pruned)}"
+    )
     if cause == "shared memory" and isinstance(worst.outcome, Footprint):
         buffers = buffers_text(worst.outcome)
         message += f". Largest buffers: {buffers}" if buffers else ""
@@ -141,7 +143,7 @@ def _refused(case: ConfigCase, cause: str) -> Iterator[Observation]:
             "the autotuner prunes it silently" if case.benchmarked else "nothing catches it: the launch raises"
         )
         yield Observation(
-            f"{config_text(case.config)} fails on {case.target.name}{where}: {worst.verdict.message}"
+            f"{case.site.kernel_name}: {config_text(case.config)} fails on {case.target.name}{where}: {worst.verdict.message}"
             f"{_circumstances(case, pruned)}; {consequence}",
             specialization=worst.specialization,
         )

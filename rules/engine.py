@@ -47,10 +47,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class SiteCase:
-    """A site as the source has it."""
+    """A site as the source has it, with its results where something was lowered."""
 
     report: Report
     index: int
+    results: tuple[Result, ...] = ()
 
     @property
     def site(self) -> Site:
@@ -236,7 +237,10 @@ def cases_of(report: Report) -> Mapping[type[Case], Sequence[Case]]:
             ConfigCase(report, case.index, case.target, config, tuple(results), case.results)
             for config, results in by_config.items()
         ]
-    sites = [SiteCase(report, index) for index in range(len(report.sites))]
+    by_site: dict[int, list[Result]] = {}
+    for result in report.results:
+        by_site.setdefault(result.site, []).append(result)
+    sites = [SiteCase(report, index, tuple(by_site.get(index, ()))) for index in range(len(report.sites))]
     return {Report: [report], SiteCase: sites, ListCase: lists, ConfigCase: configs}
 
 
@@ -282,6 +286,17 @@ def _source_order(report: Report) -> Callable[[Finding], tuple[Any, ...]]:
 def specializations_of(report: Report, results: Iterable[Result]) -> list[Specialization]:
     """The specialisations that these results were judged under."""
     return [report.specializations[r.specialization].specialization for r in results if r.specialization is not None]
+
+
+def each_config(case: SiteCase, wrong: Callable[[Config], str]) -> Iterator[Observation]:
+    """One observation for each place and message, however many configs and targets share it."""
+    said = set()
+    for target, answer in case.site.answers.items():
+        for config in answer.configs if isinstance(answer.configs, tuple) else ():
+            message = wrong(config)
+            if message and (message, config.position) not in said:
+                said.add((message, config.position))
+                yield Observation(message, config.position, config=config, target=target)
 
 
 def doubtful_specializations(report: Report) -> frozenset[int]:

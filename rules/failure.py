@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from smemcheck.model import Failure, FailureKind, Report, Result, Severity, SiteKind
-from smemcheck.rules.engine import ListCase, Observation, rule
+from smemcheck.model import Config, Failure, FailureKind, Report, Result, Severity, SiteKind, Target
+from smemcheck.rules.compiler_options import BACKEND_NAMES, ONLY
+from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule
 from smemcheck.rules.wording import assumptions_text, config_text
 
 
@@ -56,6 +57,42 @@ def target_unsupported(report: Report) -> Iterator[Observation]:
             )
 
 
+@rule("SMC204", "impossible-option", Severity.ERROR, SiteCase)
+def impossible_option(case: SiteCase) -> Iterator[Observation]:
+    """A config asks for something that a target's backend refuses before it compiles anything.
+
+    A `num_warps` or `num_ctas` that is no power of two, `num_ctas` above 1 on NVIDIA GPUs before sm_90, an option of the
+    other vendor's backend (`waves_per_eu`, `matrix_instr_nonkdim` and `kpack` are AMD's, `maxnreg` is NVIDIA's). The
+    exception is none of those that the autotuner catches, so the whole program ends.
+    """
+    targets = {target.name: target for target in case.report.targets}
+    parameters = {parameter.name for parameter in case.site.parameters}
+    for name, answer in case.site.answers.items():
+        for config in answer.configs if isinstance(answer.configs, tuple) else ():
+            refusal = _refusal(config, targets[name], parameters)
+            if refusal:
+                yield Observation(
+                    f"{refusal} on {name}, which ends the program", config.position, config=config, target=name
+                )
+
+
+def _refusal(config: Config, target: Target, parameters: Set[str]) -> str:
+    """What the backend says to the config, or nothing (``parse_options`` in triton/backends/*/compiler.py, 3.6 to 3.9)."""
+    for option in ("num_warps", "num_ctas"):
+        value = getattr(config, option)
+        if value < 1 or value & (value - 1):
+            return f"{option}={value} is no power of two: Triton raises an error"
+    if config.num_ctas > 1 and target.backend == "cuda" and isinstance(target.arch, int) and target.arch < 90:
+        return f"num_ctas={config.num_ctas} needs sm_90 or newer: Triton raises ValueError"
+    given = [name for name, _ in config.kwargs if name not in parameters]
+    given += ["maxnreg"] if config.maxnreg is not None else []
+    for backend, options in ONLY.items():
+        foreign = [name for name in given if name in options]
+        if foreign and backend != target.backend:
+            return f"{foreign[0]} is an option of {BACKEND_NAMES[backend]}'s backend only: Triton raises KeyError"
+    return ""
+
+
 def _by_message(case: ListCase, kind: FailureKind) -> list[list[Result]]:
     """The results that failed that way, those with the same message and place together."""
     grouped: dict[object, list[Result]] = {}
@@ -96,7 +133,7 @@ def _observation(
     if case.site.kind is SiteKind.LAUNCH:
         consequence = "the launch raises it" if outcome.kind is FailureKind.COMPILATION_ERROR else consequence
     yield Observation(
-        f"{subject} {what} on {case.target.name}{place}{condition}: {outcome.message}{assuming}; {consequence}",
+        f"{case.site.kernel_name}: {subject} {what} on {case.target.name}{place}{condition}: {outcome.message}{assuming}; {consequence}",
         outcome.position or configs[0].position,
         specialization=first.specialization,
         config=configs[0],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smemcheck.model import Config, Failure, FailureKind, Footprint, Outcome, Target, Verdict, VerdictKind
+from smemcheck.model import Config, Failure, FailureKind, Footprint, Outcome, Target, Unknown, Verdict, VerdictKind
 
 _VERDICT_OF_FAILURE = {
     # ``Autotuner._bench`` gives inf for OutOfResources, CompileTimeAssertionFailure and PTXASError and lets every other
@@ -24,6 +24,8 @@ def judge(outcome: Outcome, target: Target, config: Config) -> Verdict:
     then loads the binary and compares the threads. A need that equals its limit fits.
     """
     del config  # a config's own numbers reach the compiler; nothing is judged from them here
+    if isinstance(outcome, Unknown):
+        return Verdict(VerdictKind.UNKNOWN, None, outcome.reason)
     if isinstance(outcome, Failure):
         return Verdict(_VERDICT_OF_FAILURE[outcome.kind], outcome.kind.value, outcome.message)
     if outcome.shared_memory and target.shared_memory_limit is None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from smemcheck.model import Config, Result, Severity, SiteKind, VerdictKind
+from smemcheck.model import Config, Footprint, Result, Severity, SiteKind, VerdictKind
 from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule, shared_memory_of
-from smemcheck.rules.wording import config_text
-
-_LOST = (VerdictKind.PRUNED, VerdictKind.CRASHES)
+from smemcheck.rules.wording import config_text, difference_text
 
 
 @rule("SMC301", "no-config-fits", Severity.ERROR, ListCase)
@@ -39,7 +37,7 @@ def one_config_survives(case: ListCase) -> Iterator[Observation]:
     """
     survivors: dict[Config, list[int | None]] = {}
     for index, results in _benchmarked_lists(case):
-        left = [r for r in results if r.verdict.kind not in _LOST]
+        left = [r for r in results if r.verdict.kind is not VerdictKind.PRUNED]
         if len(left) == 1 and left[0].verdict.kind is VerdictKind.FITS:
             survivors.setdefault(left[0].config, []).append(index)
     for config, indices in survivors.items():
@@ -54,23 +52,114 @@ def one_config_survives(case: ListCase) -> Iterator[Observation]:
 
 @rule("SMC303", "duplicate-config", Severity.WARNING, SiteCase)
 def duplicate_config(case: SiteCase) -> Iterator[Observation]:
-    """A list holds the same config twice.
+    """A list holds the same config twice, or two that compile to the same code.
 
-    Triton compiles it once and benchmarks it twice at every new key.
+    Triton benchmarks both at every new key. Configs that differ in `num_stages` alone compile to the same code when the
+    kernel has no loop that can be pipelined; that is reported as a note, and only where it holds for every specialisation
+    that was judged.
     """
-    seen: set[tuple[object, ...]] = set()
+    if case.site.kind is SiteKind.AUTOTUNE:
+        yield from _equal(case)
+        yield from _same_code(case)
+
+
+def _equal(case: SiteCase) -> Iterator[Observation]:
+    said: set[tuple[object, ...]] = set()
     for target, answer in case.site.answers.items():
-        if case.site.kind is not SiteKind.AUTOTUNE or not isinstance(answer.configs, tuple):
-            continue
         first: dict[Config, Config] = {}
-        for config in answer.configs:
+        for config in answer.configs if isinstance(answer.configs, tuple) else ():
             earlier = first.setdefault(config, config)
-            if earlier is config or (config, config.position) in seen:
+            if earlier is config or (config, config.position) in said:
                 continue
-            seen.add((config, config.position))
-            same_line = earlier.position is None or config.position is None or earlier.position == config.position
-            other = "another" if same_line else f"the one at line {earlier.position.line}"  # type: ignore[union-attr]
+            said.add((config, config.position))
+            line = earlier.position.line if earlier.position and earlier.position != config.position else None
+            other = f"the one at line {line}" if line else "another"
             yield Observation(f"{config_text(config)} repeats {other}", config.position, config=config, target=target)
+
+
+def _same_code(case: SiteCase) -> Iterator[Observation]:
+    """Configs whose code is the same under every specialisation, said for the first target on which that is so."""
+    said: set[tuple[Config, ...]] = set()
+    for target in case.report.targets:
+        codes: dict[Config, list[tuple[int | None, str]]] = {}
+        for result in case.results:
+            if result.target == target.name and isinstance(result.outcome, Footprint) and result.outcome.code_digest:
+                codes.setdefault(result.config, []).append((result.specialization, result.outcome.code_digest))
+        alike: dict[tuple[tuple[int | None, str], ...], list[Config]] = {}
+        for config, digests in codes.items():
+            alike.setdefault(tuple(digests), []).append(config)
+        for first, *others in alike.values():
+            if others and (first, *others) not in said:
+                said.add((first, *others))
+                differences = " and ".join(difference_text(config, first) for config in others)
+                yield Observation(
+                    f"{config_text(first)} and the same with {differences} compile to the same code on {target.name}",
+                    others[0].position,
+                    config=others[0],
+                    target=target.name,
+                    severity=Severity.NOTE,
+                )
+
+
+@rule("SMC304", "pruned-by-author", Severity.WARNING, ListCase)
+def pruned_by_author(case: ListCase) -> Iterator[Observation]:
+    """`early_config_prune` leaves one config of a list, or none.
+
+    With none, Triton raises `AutotunerError`. With one, nothing is benchmarked on that target.
+    """
+    for index, results in _benchmarked_lists(case):
+        left = [r for r in results if r.verdict.cause != "early_config_prune"]
+        if len(left) < min(2, len(results)):
+            what = f"only {config_text(left[0].config)} of {len(results)} configs" if left else "no config"
+            then = "so nothing is benchmarked" if left else "so Triton raises AutotunerError"
+            yield Observation(
+                f"early_config_prune leaves {what} of {case.site.kernel_name} on {case.target.name}{_for(case, [index])}, {then}",
+                specialization=index,
+                severity=None if left else Severity.ERROR,
+            )
+
+
+@rule("SMC305", "half-the-list-lost", Severity.WARNING, ListCase)
+def half_the_list_lost(case: ListCase) -> Iterator[Observation]:
+    """Half of a list or more is lost on a target, though more than one config is left.
+
+    The list was written for larger devices. When fewer are left, SMC301 or SMC302 says so.
+    """
+    indices = []
+    for index, results in _benchmarked_lists(case):
+        lost = [r for r in results if r.verdict.kind is VerdictKind.PRUNED and r.verdict.cause != "early_config_prune"]
+        if 2 * len(lost) >= len(results) and len(results) - len(lost) > 1:
+            indices.append((index, len(lost), len(results)))
+    if indices:
+        index, lost_count, total = max(indices, key=lambda entry: entry[1] / entry[2])
+        yield Observation(
+            f"{lost_count} of {total} configs of {case.site.kernel_name} are lost on {case.target.name}"
+            f"{_for(case, [i for i, _, _ in indices])}",
+            specialization=index,
+        )
+
+
+@rule("SMC306", "first-config-lost", Severity.NOTE, ListCase)
+def first_config_lost(case: ListCase) -> Iterator[Observation]:
+    """The first config of a list does not fit, though others do.
+
+    The first is what Triton launches when all are pruned, as under another key or on a smaller device. Then the user's
+    error speaks of it. A list that begins with its smallest config fails later and with the more useful number.
+    """
+    indices = []
+    for index, results in _benchmarked_lists(case):
+        fits = [r for r in results if r.verdict.kind is VerdictKind.FITS]
+        if results[0].verdict.kind is VerdictKind.PRUNED and results[0].verdict.need and len(fits) > 1:
+            indices.append(index)
+    if indices:
+        first = case.by_specialization()[indices[0]][0]
+        yield Observation(
+            f"the first config of {case.site.kernel_name} does not fit {case.target.name}{_for(case, indices)}: it is what "
+            "Triton launches should all be pruned",
+            first.config.position,
+            specialization=indices[0],
+            config=first.config,
+        )
 
 
 def _benchmarked_lists(case: ListCase) -> Iterator[tuple[int | None, tuple[Result, ...]]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from smemcheck.model import (
-    Assumption,
     AttributeValue,
     Config,
     ConstexprValue,
     Dtype,
     Footprint,
     FunctionValue,
+    NamespaceValue,
     Specialization,
     Value,
 )
@@ -25,7 +26,7 @@ def value_text(value: Value) -> str:
     """A value as the user would write it in a launch."""
     if isinstance(value, ConstexprValue):
         return value_text(value.value)
-    if isinstance(value, Dtype | FunctionValue):
+    if isinstance(value, Dtype | FunctionValue | NamespaceValue):
         return value.name
     if isinstance(value, AttributeValue):
         return value.path
@@ -67,32 +68,36 @@ def settings_of(config: Config) -> Mapping[str, str]:
 
 def buffers_text(footprint: Footprint) -> str:
     """The biggest shared-memory buffers by variable and line, or nothing when the compiler named none."""
-    named = [buffer for buffer in footprint.buffers if buffer.variable or buffer.position]
-    largest = sorted(named, key=lambda buffer: -buffer.size)[:_BUFFERS_NAMED]
+    alike = Counter(
+        (buffer.variable, buffer.position.line if buffer.position else None, buffer.size)
+        for buffer in footprint.buffers
+        if buffer.size and (buffer.variable or buffer.position)
+    )
     parts = []
-    for buffer in largest:
-        line = f"line {buffer.position.line}" if buffer.position else "line unknown"
-        parts.append(f"{buffer.variable or 'compiler scratch'} ({line}) {buffer.size:,} B")
+    for (variable, line, size), count in sorted(alike.items(), key=lambda item: -item[0][2] * item[1])[:_BUFFERS_NAMED]:
+        times = f"{count} × " if count > 1 else ""
+        parts.append(
+            f"{variable or 'compiler scratch'} ({f'line {line}' if line else 'line unknown'}) {times}{size:,} B"
+        )
     return ", ".join(parts)
 
 
-def assumptions_text(specialization: Specialization) -> str:
-    """The types and constants that a number rests on: ``q_ptr=*bf16, HEAD_DIM=128`` and how many more there are."""
-    by_parameter: dict[str, Assumption] = {}
-    for assumption in specialization.assumptions:
-        by_parameter.setdefault(assumption.parameter, assumption)
-    deciding = [a for a in by_parameter.values() if _decides(a, specialization)]
-    shown = [f"{a.parameter}={a.value}" for a in deciding[:_ASSUMPTIONS_NAMED]]
-    if len(deciding) > _ASSUMPTIONS_NAMED:
-        shown.append(f"{len(deciding) - _ASSUMPTIONS_NAMED} more")
-    return ", ".join(shown)
+def assumptions_text(specialization: Specialization, most: int | None = _ASSUMPTIONS_NAMED) -> str:
+    """The constants and types that a number rests on: ``HEAD_DIM=128; *bf16: q_ptr, k_ptr``.
 
-
-def _decides(assumption: Assumption, specialization: Specialization) -> bool:
-    """Element types and constants decide bytes; plain integers and floats rarely do, and would only make the line long."""
-    constants = {name for name, _ in specialization.constexprs}
-    types = dict(specialization.signature)
-    return assumption.parameter in constants or str(types.get(assumption.parameter, "")).startswith(("*", "tensordesc"))
+    At most ``most`` parameters of a type are named. Plain integers and floats are left out: they rarely decide bytes.
+    """
+    assumed = {assumption.parameter: assumption.value for assumption in specialization.assumptions}
+    constants = [f"{name}={assumed[name]}" for name, _ in specialization.constexprs if name in assumed]
+    by_type: dict[str, list[str]] = {}
+    for name, kind in specialization.signature:
+        if name in assumed and isinstance(kind, str) and kind.startswith(("*", "tensordesc")):
+            by_type.setdefault(kind, []).append(name)
+    parts = [", ".join(constants)] if constants else []
+    for kind, names in by_type.items():
+        more = [f"{len(names) - most} more"] if most and len(names) > most else []
+        parts.append(f"{kind}: {', '.join([*names[:most], *more])}")
+    return "; ".join(parts)
 
 
 def condition_text(holds: Sequence[Specialization], fails: Sequence[Specialization]) -> str:

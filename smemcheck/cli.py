@@ -129,6 +129,10 @@ def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:
         variables[name] = value
     given["environment"] = tuple(sorted(variables.items()))
     settings = dataclasses.replace(settings, **given)
+    if settings.cache and settings.cache_directory is None:
+        import platformdirs
+
+        settings = dataclasses.replace(settings, cache_directory=platformdirs.user_cache_dir("smemcheck"))
     return settings if settings.targets else dataclasses.replace(settings, targets=_local_targets())
 
 

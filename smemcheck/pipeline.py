@@ -18,6 +18,8 @@ from smemcheck.model import (
     Config,
     Job,
     Outcome,
+    Position,
+    Problem,
     Report,
     Result,
     Site,
@@ -56,13 +58,13 @@ def check(
     from smemcheck import rules
 
     report, project = _read(paths, settings)
-    specialized, unspecialized = _specialize(report.sites, project, settings)
-    report = replace(report, specializations=specialized)
-    rows = list(_rows(report, unspecialized, project, settings))
-    outcomes = _lower(rows, settings, progress or _silent, lower)
+    report, unspecialized = _specialize(report, project, settings)
+    rows = _rows(report, unspecialized, project, settings)
+    outcomes, notes = _lower(rows, settings, progress or _silent, lower)
     results = tuple(_result(row, outcomes, rules.judge) for row in rows)
-    triton = next((outcome.triton for outcome in outcomes.values()), None) or installed_triton()
-    report = replace(report, triton=triton, results=results)
+    answered = (outcome for outcome in outcomes.values() if not isinstance(outcome, Unknown))
+    triton = next((outcome.triton for outcome in answered), None) or installed_triton()
+    report = replace(report, triton=triton, results=results, notes=(*report.notes, *notes))
     return replace(report, findings=rules.findings(report))
 
 
@@ -99,29 +101,32 @@ def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
     return report, reading.project
 
 
-def _specialize(
-    sites_: Sequence[Site], project: Any, settings: Settings
-) -> tuple[tuple[SpecializedSite, ...], Sequence[tuple[int, Unknown]]]:
-    """The specialisations of every site, and for sites that have none the reason."""
+def _specialize(report: Report, project: Any, settings: Settings) -> tuple[Report, Sequence[tuple[int, Unknown]]]:
+    """The report with the specialisations of every site, and for sites that have none the reason."""
     from smemcheck.specialize import specialize
-    from smemcheck.specialize.recorded import read_recorded
+    from smemcheck.specialize.recorded import assign, read_recorded
 
-    recorded = [read_recorded(path) for path in settings.specializations]
+    recorded = assign(report.sites, [read_recorded(path) for path in settings.specializations])
     specialized: list[SpecializedSite] = []
     unknown: list[tuple[int, Unknown]] = []
-    for index, site in enumerate(sites_):
-        answers = _guarded(site, specialize, site, project, settings, recorded)
+    for index, site in enumerate(report.sites):
+        answers = _guarded(site, specialize, site, project, settings, recorded.by_site[index])
         for answer in (answers,) if isinstance(answers, Unknown) else answers:
             if isinstance(answer, Unknown):
                 unknown.append((index, answer))
             else:
                 specialized.append(SpecializedSite(index, answer))
-    return tuple(specialized), unknown
+    lost = tuple(
+        Problem(
+            f"no kernel {line.kernel} was found in a file like {line.path}",
+            Position(Path(path).resolve().as_posix(), line.line),
+        )
+        for path, line in recorded.unmatched
+    )
+    return replace(report, specializations=tuple(specialized), problems=(*report.problems, *lost)), unknown
 
 
-def _rows(
-    report: Report, unspecialized: Sequence[tuple[int, Unknown]], project: Any, settings: Settings
-) -> Iterator[_Row]:
+def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project: Any, settings: Settings) -> list[_Row]:
     """One row a result, in the order of the source, or of the recorded lines where those ask for single configs."""
     rows = [
         row
@@ -134,13 +139,14 @@ def _rows(
         for target in report.targets
         for config in _configs(report.sites[index], target)
     ]
-    lines = [entry.specialization.recorded_line for entry in report.specializations]
 
     def order(row: _Row) -> tuple[int, int]:
-        line = lines[row.specialization] if row.specialization is not None else None
-        return line or 0, row.site
+        if row.specialization is None:
+            return 0, row.site
+        specialization = report.specializations[row.specialization].specialization
+        return (specialization.recorded_line or 0) if specialization.config else 0, row.site
 
-    return iter(sorted(rows, key=order))
+    return sorted(rows, key=order)
 
 
 def _rows_of(
@@ -167,24 +173,32 @@ def _configs(site: Site, target: Target) -> tuple[Config, ...]:
     return answer.configs if answer and isinstance(answer.configs, tuple) else ()
 
 
-def _lower(rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None) -> dict[Job, Outcome]:
-    """What the compiler says of every distinct job."""
+def _lower(
+    rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None
+) -> tuple[dict[Job, Outcome], tuple[str, ...]]:
+    """What the compiler says of every distinct job, and what the user should know of how it went."""
     jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
-    outcomes: dict[Job, Outcome] = {}
     if not jobs:
-        return outcomes
-    answers = lower(jobs) if lower else _pooled(jobs, settings)
+        return {}, ()
+    if lower:
+        return _collected(jobs, lower(jobs), progress), ()
+    from smemcheck.lower import Pool
+
+    with Pool(
+        workers=settings.jobs,
+        time_limit=settings.time_limit,
+        environment=dict(settings.environment),
+        cache_directory=settings.cache_directory if settings.cache else None,
+    ) as pool:
+        return _collected(jobs, pool.run(jobs), progress), pool.notes
+
+
+def _collected(jobs: Sequence[Job], answers: Iterable[tuple[int, Outcome]], progress: Progress) -> dict[Job, Outcome]:
+    outcomes: dict[Job, Outcome] = {}
     for number, (index, outcome) in enumerate(answers, start=1):
         outcomes[jobs[index]] = outcome
         progress("configs lowered", number, len(jobs))
     return outcomes
-
-
-def _pooled(jobs: Sequence[Job], settings: Settings) -> Iterator[tuple[int, Outcome]]:
-    from smemcheck.lower import Pool
-
-    with Pool(settings) as pool:
-        yield from pool.run(jobs)
 
 
 def _result(row: _Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, Target, Config], Verdict]) -> Result:

@@ -73,13 +73,14 @@ def specialization(assumed: dict[str, str] | None = None, **constexprs: object) 
 
 
 def site(configs: Sequence[Config] | Unknown, targets: Sequence[Target], kind: SiteKind = SiteKind.AUTOTUNE) -> Site:
+    names = dict.fromkeys(name for c in (() if isinstance(configs, Unknown) else configs) for name, _ in c.kwargs)
     answer = TargetAnswer(configs if isinstance(configs, Unknown) else tuple(configs), KERNEL)
     return Site(
         kernel_name="decode",
         position=Position(FILE, 41),
         root="/repo",
         kind=kind,
-        parameters=(Parameter("q_ptr"), Parameter("n"), Parameter("BLOCK_T", "constexpr", is_constexpr=True)),
+        parameters=(Parameter("q_ptr"), Parameter("n"), *(Parameter(name, "constexpr", True) for name in names)),
         answers={target.name: answer for target in targets},
         key=("n",),
         decorator=Position(FILE, 20, 2),

@@ -12,9 +12,11 @@ from smemcheck.model import (
     Config,
     ConstexprValue,
     Dtype,
+    Failure,
     Finding,
     Footprint,
     FunctionValue,
+    NamespaceValue,
     Report,
     Result,
     Site,
@@ -58,6 +60,8 @@ def value_as_json(value: Value) -> Any:
         return {"jit": value.name}
     if isinstance(value, AttributeValue):
         return {"attribute": value.path}
+    if isinstance(value, NamespaceValue):
+        return {"namespace": value.name}
     if isinstance(value, ConstexprValue):
         return {"constexpr": value_as_json(value.value)}
     if isinstance(value, tuple):
@@ -176,7 +180,7 @@ def _result(report: Report, result: Result) -> dict[str, Any]:
             }
             for buffer in (footprint.buffers if footprint else ())
         ],
-        "cached": result.outcome.cached if result.outcome else False,
+        "cached": isinstance(result.outcome, Footprint | Failure) and result.outcome.cached,
     }
 
 

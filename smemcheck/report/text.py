@@ -120,7 +120,7 @@ def _print_site(console: Console, report: Report, index: int, site: Site, folder
         console.print(f"  {note}", markup=False, soft_wrap=True)
     for indices, rows in _alike(_by_specialization(results)):
         for specialization in _specializations(report, indices):
-            assumed = assumptions_text(specialization)
+            assumed = assumptions_text(specialization, most=None)
             if assumed:
                 console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
             if detail > 1:

@@ -22,8 +22,8 @@ def test_the_story_is_told() -> None:
         ("SMC101", 24, "sm_120"),
     ]
     assert said(made, "SMC101")[0] == (
-        "BLOCK_T=32, num_warps=4, num_stages=1 needs 102,400 B of shared memory per block, 1,024 B over sm_120's "
-        "limit of 101,376 B (assuming q_ptr=*bf16, HEAD_DIM=512). Largest buffers: kv (line 60) 65,536 B, q (line 55) "
+        "decode: BLOCK_T=32, num_warps=4, num_stages=1 needs 102,400 B of shared memory per block, 1,024 B over sm_120's "
+        "limit of 101,376 B (assuming HEAD_DIM=512; *bf16: q_ptr). Largest buffers: kv (line 60) 65,536 B, q (line 55) "
         "36,864 B. The autotuner prunes it silently; with BLOCK_T=16 it fits (83,968 B)"
     )
     assert said(made, "SMC302") == [
@@ -76,7 +76,7 @@ def test_a_verdict_that_depends_on_a_swept_constant_says_for_which() -> None:
 
     swept = [specialization({"q": "*fp16"}, D=64), specialization({"q": "*fp16"}, D=128)]
     made = report([pairs(20_000, 40_000), pairs(60_000, 120_000)], swept)
-    assert "over sm_120's limit of 101,376 B for D ≥ 128 (assuming q=*fp16, D=128)." in said(made, "SMC101")[0]
+    assert "over sm_120's limit of 101,376 B for D ≥ 128 (assuming D=128; *fp16: q)." in said(made, "SMC101")[0]
     assert said(made, "SMC302")[0].startswith("one of 2 configs of decode survives on sm_120 for D ≥ 128: BLOCK_T=16")
 
 
@@ -85,7 +85,7 @@ def test_a_verdict_that_depends_on_the_type_says_which() -> None:
         return {"sm_120": [(config(22, B=1), needs(10)), (config(24, B=2), needs(11)), (config(23, B=3), needs(size))]}
 
     made = report([pairs(60_000), pairs(120_000)], [specialization({"q": "*fp16"}), specialization({"q": "*fp32"})])
-    assert " for q = *fp32 (assuming q=*fp32)" in said(made, "SMC101")[0]
+    assert " for q = *fp32 (assuming *fp32: q)" in said(made, "SMC101")[0]
 
 
 def test_tensor_memory_and_threads_have_rules_of_their_own() -> None:
@@ -94,6 +94,7 @@ def test_tensor_memory_and_threads_have_rules_of_their_own() -> None:
         (config(23, BLOCK_M=256), needs(1_000, tensor_memory=1024)),
         (config(24, BLOCK_M=128, num_warps=64), needs(1_000, num_warps=64)),
         (config(25, BLOCK_M=64), needs(1_000)),
+        (config(26, BLOCK_M=32), needs(1_000)),
     ]
     made = report({"sm_100": pairs})
     assert rules(made) == ["SMC102", "SMC103"]
@@ -120,7 +121,7 @@ def test_a_static_assertion_is_a_warning_and_names_its_line() -> None:
     [finding] = made.findings
     assert (finding.rule, finding.severity, finding.position.line) == ("SMC104", Severity.WARNING, 23)
     assert finding.message == (
-        "BLOCK_T=32, num_warps=4, num_stages=1 fails on sm_90 at line 45: BLOCK_T must be at most 16; "
+        "decode: BLOCK_T=32, num_warps=4, num_stages=1 fails on sm_90 at line 45: BLOCK_T must be at most 16; "
         "the autotuner prunes it silently"
     )
 
@@ -135,7 +136,7 @@ def test_ptxas_and_spills() -> None:
     made = report({"sm_90": pairs})
     assert rules(made) == ["SMC111", "SMC105"]
     assert said(made, "SMC111") == [
-        "BLOCK_T=16, num_warps=4, num_stages=1 spills 264 B per thread to local memory on sm_90 (255 registers per thread)"
+        "decode: BLOCK_T=16, num_warps=4, num_stages=1 spills 264 B per thread to local memory on sm_90 (255 registers per thread)"
     ]
 
 
@@ -151,7 +152,7 @@ def test_a_compilation_error_is_one_finding_for_all_configs_it_hits() -> None:
     [finding] = made.findings
     assert (finding.rule, finding.position.line) == ("SMC201", 60)
     assert finding.message == (
-        "2 of 4 configs (first: B=1, num_warps=4, num_stages=1) fail to compile with CompilationError on sm_90 at line 60: "
+        "decode: 2 of 4 configs (first: B=1, num_warps=4, num_stages=1) fail to compile with CompilationError on sm_90 at line 60: "
         "shapes do not match; the autotuner does not catch that, so it ends the program"
     )
 
@@ -162,7 +163,7 @@ def test_when_nothing_compiles_under_assumed_types_the_assumption_is_doubted() -
     assumed = report({"sm_90": pairs}, [specialization({"q": "*fp16"})])
     assert rules(assumed) == ["SMC901"]
     assert said(assumed, "SMC901") == [
-        "decode was not judged: it does not compile under the assumed types (q=*fp16): cannot dot fp16 with i32"
+        "decode was not judged: it does not compile under the assumed types (*fp16: q): cannot dot fp16 with i32"
     ]
     recorded = report({"sm_90": pairs}, [specialization()])
     assert rules(recorded) == ["SMC201"]

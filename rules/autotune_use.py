@@ -1,0 +1,146 @@
+"""SMC4xx: how an autotuner is used, judged from the source alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from smemcheck.errors import did_you_mean
+from smemcheck.model import Config, Parameter, Severity, Site, SiteKind
+from smemcheck.rules.compiler_options import KNOWN
+from smemcheck.rules.engine import Observation, SiteCase, each_config, rule
+from smemcheck.rules.wording import config_text
+
+_OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_LENGTH = re.compile(
+    r"(?:^|_)(?:seq_?lens?|(?:q|k|kv|context|ctx)_len|n_ctx|(?:num|n|total)_tokens)(?:_[qkv]+)?$", re.IGNORECASE
+)
+_ROUNDED = re.compile(r"bucket|padded|max|next|pow|log|key|closest", re.IGNORECASE)
+_DEPRECATED = ("warmup", "rep", "use_cuda_graph")
+
+
+@rule("SMC401", "names-no-argument", Severity.ERROR, SiteCase)
+def names_no_argument(case: SiteCase) -> Iterator[Observation]:
+    """`key`, `reset_to_zero` or `restore_value` names something that is no argument of the kernel.
+
+    From Triton 3.9 that is a `ValueError` when the module is imported. Before, a wrong name in `key` was dropped without
+    a word: the kernel is tuned once and never again when that value changes.
+    """
+    names = [parameter.name for parameter in case.site.parameters]
+    for option in ("key", "reset_to_zero", "restore_value"):
+        given = getattr(case.site, option)
+        for name in given if isinstance(given, tuple) and names else ():
+            if name not in names:
+                before = "drop it, so that it never re-tunes" if option == "key" else "fail at the first trial"
+                yield Observation(
+                    f"{option} names '{name}', which is no argument of {case.site.kernel_name}"
+                    f"{did_you_mean(name, names) or '.'} Triton 3.9 raises ValueError, older ones {before}"
+                )
+
+
+@rule("SMC402", "config-names-no-parameter", Severity.ERROR, SiteCase)
+def config_names_no_parameter(case: SiteCase) -> Iterator[Observation]:
+    """A config sets a name that is neither a parameter of the kernel nor an option of Triton's compiler.
+
+    The launch raises `KeyError`, which the autotuner does not catch.
+    """
+    names = {parameter.name for parameter in case.site.parameters}
+    if not names:
+        return
+
+    def wrong(config: Config) -> str:
+        unknown = [name for name, _ in config.kwargs if name not in names | KNOWN]
+        if not unknown:
+            return ""
+        return (
+            f"the config sets '{unknown[0]}', which is neither a parameter of {case.site.kernel_name} nor an option of the "
+            f"compiler{did_you_mean(unknown[0], names) or '.'} The launch raises KeyError"
+        )
+
+    yield from each_config(case, wrong)
+
+
+@rule("SMC404", "cache-has-no-effect", Severity.WARNING, SiteCase)
+def cache_has_no_effect(case: SiteCase) -> Iterator[Observation]:
+    """`cache_results` has no effect, because a config has a `pre_hook`.
+
+    Triton cannot write a hook to disk, so it keeps no timings of a list that has one (`Autotuner.check_disk_cache`), and
+    every process tunes anew.
+    """
+    if not case.site.options.get("cache_results"):
+        return
+    for config in _configs(case.site):
+        if config.has_pre_hook:
+            yield Observation(
+                f"cache_results has no effect for {case.site.kernel_name}: {config_text(config)} has a pre_hook, and Triton "
+                "keeps no timings of a list with hooks",
+            )
+            return
+
+
+@rule("SMC406", "key-changes-per-call", Severity.NOTE, SiteCase)
+def key_changes_per_call(case: SiteCase) -> Iterator[Observation]:
+    """`key` names an argument that changes from call to call, so the kernel is tuned again and again.
+
+    Each new value launches every config and waits for the GPU, which is illegal while a CUDA graph is captured. A length
+    of a sequence or a number of tokens is taken for one by its name, unless the name says that it was rounded (`bucket`,
+    `padded`, `max`); so is a float. Rounding such a value before it becomes part of the key bounds the tunings.
+    """
+    parameters = {parameter.name: parameter for parameter in case.site.parameters}
+    for name in case.site.key if isinstance(case.site.key, tuple) else ():
+        parameter = parameters.get(name)
+        why = _changes_per_call(parameter) if parameter else ""
+        if why:
+            yield Observation(
+                f"key names {name}, {why}: every new value of it tunes {case.site.kernel_name} again, and must not be met "
+                "first while a CUDA graph is captured"
+            )
+
+
+@rule("SMC407", "deprecated-benchmark-argument", Severity.WARNING, SiteCase)
+def deprecated_benchmark_argument(case: SiteCase) -> Iterator[Observation]:
+    """`warmup`, `rep` and `use_cuda_graph` of `triton.autotune` are deprecated.
+
+    Triton warns at import. `do_bench` takes a function that benchmarks, with whatever numbers it likes.
+    """
+    given = [name for name in _DEPRECATED if name in case.site.options]
+    if "use_cuda_graph" in given and not case.site.options["use_cuda_graph"]:
+        given.remove("use_cuda_graph")
+    if given:
+        verb = "is" if len(given) == 1 else "are"
+        yield Observation(
+            f"{' and '.join(given)} of triton.autotune {verb} deprecated; give do_bench a function instead"
+        )
+
+
+@rule("SMC408", "option-inside-kwargs", Severity.WARNING, SiteCase)
+def option_inside_kwargs(case: SiteCase) -> Iterator[Observation]:
+    """`num_warps`, `num_stages`, `num_ctas` or `maxnreg` stands inside a config's dictionary and has no effect.
+
+    `Config.all_kwargs` lays the config's own options over the dictionary, and those have defaults: 4 warps, 3 stages and
+    1 CTA. Write `triton.Config({...}, num_warps=8)`.
+    """
+
+    def wrong(config: Config) -> str:
+        inside = {name: value for name, value in config.kwargs if name in _OVERWRITTEN}
+        if config.maxnreg is None:
+            inside.pop("maxnreg", None)  # without one of its own, the config keeps the dictionary's
+        lost = [f"{name}={value!r}" for name, value in inside.items() if value != getattr(config, name)]
+        own = ", ".join(f"{name}={getattr(config, name)}" for name in inside)
+        return f"{' and '.join(lost)} inside the config's dictionary has no effect: it runs with {own}" if lost else ""
+
+    yield from each_config(case, wrong)
+
+
+def _changes_per_call(parameter: Parameter) -> str:
+    if parameter.annotation in {"fp16", "bf16", "fp32", "fp64", "float"}:
+        return "a float"
+    if _LENGTH.search(parameter.name) and not _ROUNDED.search(parameter.name):
+        return "by its name a length that differs between calls"
+    return ""
+
+
+def _configs(site: Site) -> Iterator[Config]:
+    if site.kind is SiteKind.AUTOTUNE:
+        for answer in site.answers.values():
+            yield from answer.configs if isinstance(answer.configs, tuple) else ()
