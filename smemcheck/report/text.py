@@ -62,7 +62,7 @@ def render(report: Report, *, folder: str, color: bool, width: int, detail: int 
         console.print()
     for note in report.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
-    console.print(summary(report), markup=False, soft_wrap=True)
+    console.print(summary(report, folder), markup=False, soft_wrap=True)
     return _text_of(console)
 
 
@@ -87,14 +87,14 @@ def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str
         console.print()
     for finding in report.findings:
         console.print(_finding_line(finding, folder), soft_wrap=True)
-    console.print(summary(report), markup=False, soft_wrap=True)
+    console.print(summary(report, folder), markup=False, soft_wrap=True)
     return _text_of(console)
 
 
-def summary(report: Report) -> str:
+def summary(report: Report, folder: str = "") -> str:
     """One line: what was read, what came out, what was found."""
     if not report.files:
-        return "no Python file was found"
+        return f"no Python file was found under {', '.join(within(folder, root) for root in report.roots)}"
     parts = [f"{_count(report.files, 'file')}, {_count(len(report.sites), 'kernel site')}"]
     if report.results:
         verdicts = Counter(result.verdict.kind for result in report.results)

@@ -90,7 +90,7 @@ def test_markup_in_messages_is_text() -> None:
 
 def test_nothing_to_read_is_said() -> None:
     empty = replace(story(), sites=(), specializations=(), results=(), findings=(), files=0)
-    assert shown(empty) == "no Python file was found\n"
+    assert shown(empty) == "no Python file was found under /repo\n"
 
 
 @pytest.mark.parametrize(
