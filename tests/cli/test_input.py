@@ -50,7 +50,7 @@ def test_the_same_source_is_judged(run, tmp_path: Path) -> None:
     result = run("kernel.py")
     assert result.exit_code == 1
     assert "  BLOCK=256, num_warps=4, num_stages=3   131,072 B pruned\n" in result.stdout
-    assert "kernel.py:5:64: SMC101 outer: BLOCK=256, num_warps=4, num_stages=3 needs 131,072 B" in result.stdout
+    assert "kernel.py:5:57: SMC101 outer: BLOCK=256, num_warps=4, num_stages=3 needs 131,072 B" in result.stdout
     assert result.stdout.endswith(
         "results on 1 target: 1 fits, 1 pruned; 1 error, 1 warning (Triton " + _triton() + ")\n"
     )
