@@ -38,7 +38,7 @@ def read_kernel(read):
 
     def read_one(text, before=""):
         text = textwrap.dedent(text).lstrip()
-        tuned = '@triton.autotune([triton.Config({})], key=[])\n@triton.jit\n' + text
+        tuned = "@triton.autotune([triton.Config({})], key=[])\n@triton.jit\n" + text
         sites, project = read(textwrap.dedent(before) + "\n\n" + tuned)
         assert len(sites) == 1
         return sites[0], project

@@ -65,7 +65,10 @@ def test_matmul(types):
         ("p = x + n if n > 3 else x\n    tl.load(p)", "a conditional expression"),
         ("p = x.to(tl.pointer_type(tl.int8))\n    tl.load(p + n)", "cast to another pointer"),
         ("tl.load(tl.multiple_of(x + n, 16))", "through a hint"),
-        ("y = tl.zeros((16,), x.dtype.element_ty)\n    for _ in range(n):\n        y += y", "only its element type is used"),
+        (
+            "y = tl.zeros((16,), x.dtype.element_ty)\n    for _ in range(n):\n        y += y",
+            "only its element type is used",
+        ),
     ],
 )
 def test_what_reaches_memory_is_a_pointer(types, body, why):
@@ -132,7 +135,9 @@ def test_annotations_force_a_type_when_triton_knows_it(types, annotation, type_)
     ],
 )
 def test_scalars_are_floats_or_integers_by_what_stands_beside_them(types, use, type_):
-    assert types(f"def kernel(x, s):\n    y = tl.load(x + tl.arange(0, 16)).to(tl.float32)\n    z = {use}\n")["s"] == type_
+    assert (
+        types(f"def kernel(x, s):\n    y = tl.load(x + tl.arange(0, 16)).to(tl.float32)\n    z = {use}\n")["s"] == type_
+    )
 
 
 def test_a_size_that_divides_floats_is_an_integer_when_it_bounds_a_mask(types):
@@ -193,7 +198,9 @@ def test_the_reason_names_the_use_and_its_line(kinds):
         """
     )["table"]
     assert found.kind is Kind.POINTER
-    assert found.because == "an address of tl.load; its elements are added to an address, and 32-bit integers are assumed"
+    assert (
+        found.because == "an address of tl.load; its elements are added to an address, and 32-bit integers are assumed"
+    )
     assert found.position.line == 11  # the store: six lines of imports and blanks, two decorators, the def, the load
 
 

@@ -16,7 +16,13 @@ LINE = {
     "kernel": "attend",
     "path": "pkg/ops/attend.py",
     "line": 41,
-    "signature": {"q_ptr": "*bf16", "bias_ptr": "constexpr", "n": "i32", "strides": ["i32", "constexpr"], "BLOCK": "constexpr"},
+    "signature": {
+        "q_ptr": "*bf16",
+        "bias_ptr": "constexpr",
+        "n": "i32",
+        "strides": ["i32", "constexpr"],
+        "BLOCK": "constexpr",
+    },
     "constexprs": {"bias_ptr": None, "strides": {"1": 1}, "BLOCK": 64},
     "divisible_by_16": ["q_ptr", "n"],
     "environment": {"TRITON_F32_DEFAULT": "ieee"},
@@ -134,9 +140,13 @@ def line(kernel, path, number=None, **more):
 def test_a_line_belongs_to_the_file_with_the_longest_common_tail(read, record, tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "ops.py").write_text("import triton\nimport triton.language as tl\n" + KERNEL.format(name="fill"))
+        (tmp_path / folder / "ops.py").write_text(
+            "import triton\nimport triton.language as tl\n" + KERNEL.format(name="fill")
+        )
     sites, _ = read("")
-    file = read_recorded(record(line("fill", "elsewhere/two/ops.py"), line("fill", "ops.py"), line("fill", "nowhere.py")))
+    file = read_recorded(
+        record(line("fill", "elsewhere/two/ops.py"), line("fill", "ops.py"), line("fill", "nowhere.py"))
+    )
     assignment = assign(sites, [file])
     folders = [site.position.path.split("/")[-2] for site in sites]
     assert folders == ["one", "two"]

@@ -62,7 +62,9 @@ def bound(read):
     (site,) = sites
 
     def of(config=0, **kernel):
-        (specialization,) = specialize(site, project, settings(**{"SIZE": 256, "MODE": "", "DTYPE": "fp16", **kernel}), ())
+        (specialization,) = specialize(
+            site, project, settings(**{"SIZE": 256, "MODE": "", "DTYPE": "fp16", **kernel}), ()
+        )
         return bind(site, specialization, site.answers["sm_90"].configs[config], SM_90, project)
 
     return of
@@ -87,7 +89,10 @@ def test_what_was_given_and_what_was_inferred(scale):
     assert specialization.divisible_by_16 == {"x", "bias", "step"}  # n is not specialised
     reasons = {a.parameter: (a.value, a.because) for a in specialization.assumptions}
     assert reasons["SIZE"] == ("256", "given in pyproject.toml")
-    assert reasons["step"] == ("i32", "it is added to an address; taken for a multiple of 16, as sizes and strides mostly are")
+    assert reasons["step"] == (
+        "i32",
+        "it is added to an address; taken for a multiple of 16, as sizes and strides mostly are",
+    )
     assert reasons["n"] == ("i32", "it is compared with integers")
 
 
@@ -143,7 +148,9 @@ def test_the_sweep_is_bounded_and_says_what_it_left_out(scale):
     found = scale(3, SIZE=(64, 128, 256, 512), MODE="", DTYPE="fp16")
     assert [dict(s.constexprs)["SIZE"] for s in found] == [64, 128, 256]
     left_out = [a for s in found for a in s.assumptions if a.parameter == "*"]
-    assert [(a.value, a.because) for a in left_out] == [("1 of 4 combinations left out", "max-specializations is 3")] * 3
+    assert [(a.value, a.because) for a in left_out] == [
+        ("1 of 4 combinations left out", "max-specializations is 3")
+    ] * 3
 
 
 def test_bind_goes_before_pyproject(scale):
@@ -154,7 +161,12 @@ def test_bind_goes_before_pyproject(scale):
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("tl.float16", Dtype("fp16")), ("bfloat16", Dtype("bf16")), ("torch.float32", Dtype("fp32")), ("tl.int1", Dtype("i1"))],
+    [
+        ("tl.float16", Dtype("fp16")),
+        ("bfloat16", Dtype("bf16")),
+        ("torch.float32", Dtype("fp32")),
+        ("tl.int1", Dtype("i1")),
+    ],
 )
 def test_dtypes_as_constexprs(scale, written, value):
     (specialization,) = scale(SIZE=256, MODE="", DTYPE=written)
@@ -163,7 +175,10 @@ def test_dtypes_as_constexprs(scale, written, value):
 
 def test_a_string_that_the_kernel_compares_stays_a_string(scale):
     (specialization,) = scale(SIZE=256, MODE="half", DTYPE="half")
-    assert (dict(specialization.constexprs)["MODE"], dict(specialization.constexprs)["DTYPE"]) == ("half", Dtype("fp16"))
+    assert (dict(specialization.constexprs)["MODE"], dict(specialization.constexprs)["DTYPE"]) == (
+        "half",
+        Dtype("fp16"),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------- bind
@@ -298,5 +313,7 @@ def test_a_recorded_launch_is_bound_to_other_configs(read, tmp_path):
         '"SPLIT": "constexpr", "EVEN": "constexpr"}, "constexprs": {"BLOCK": 128, "SPLIT": 2, "EVEN": true}}\n'
     )
     (specialization,) = specialize(sites[0], project, Settings(), [read_recorded(str(seen))])
-    answers = [dict(bind(sites[0], specialization, c, SM_90, project).constexprs) for c in sites[0].answers["sm_90"].configs]
+    answers = [
+        dict(bind(sites[0], specialization, c, SM_90, project).constexprs) for c in sites[0].answers["sm_90"].configs
+    ]
     assert answers == [{"BLOCK": 64, "SPLIT": 1, "EVEN": True}, {"BLOCK": 256, "SPLIT": 4, "EVEN": True}]
