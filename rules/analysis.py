@@ -6,10 +6,24 @@ from collections.abc import Iterator
 
 from smemcheck.model import FailureKind, Position, Report, Severity, Unknown, VerdictKind
 from smemcheck.rules.engine import Observation, SiteCase, doubtful_specializations, rule
+from smemcheck.rules.example import Example, copy_kernel
 from smemcheck.rules.wording import assumptions_text, place_text
 
 
-@rule("SMC901", "not-analysed", Severity.WARNING, Report)
+@rule(
+    "SMC901",
+    "not-analysed",
+    Severity.WARNING,
+    Report,
+    invalid=[
+        Example("a file that Python cannot parse", "import triton  # autotune\n\n\ndef kernel(:\n"),
+        Example(
+            "a list that only a run knows",
+            "import triton\n" + copy_kernel('{"BLOCK": int(input())}', '{"BLOCK": 64}'),
+        ),
+    ],
+    valid=[Example("everything is known", copy_kernel('{"BLOCK": 64}'))],
+)
 def not_analysed(report: Report) -> Iterator[Observation]:
     """Something could not be analysed, and the message says what stands in the way.
 

@@ -9,6 +9,7 @@ from smemcheck.errors import did_you_mean
 from smemcheck.model import Config, Parameter, Severity, Site, SiteKind
 from smemcheck.rules.compiler_options import KNOWN
 from smemcheck.rules.engine import Observation, SiteCase, each_config, rule
+from smemcheck.rules.example import Example, copy_kernel
 from smemcheck.rules.wording import config_text
 
 _OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -19,7 +20,23 @@ _ROUNDED = re.compile(r"bucket|padded|max|next|pow|log|key|closest", re.IGNORECA
 _DEPRECATED = ("warmup", "rep", "use_cuda_graph")
 
 
-@rule("SMC401", "names-no-argument", Severity.ERROR, SiteCase)
+@rule(
+    "SMC401",
+    "names-no-argument",
+    Severity.ERROR,
+    SiteCase,
+    invalid=[
+        Example("a typo", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', decorator='key=["num"]')),
+        Example(
+            "a name of the launching function",
+            copy_kernel('{"BLOCK": 64}', decorator='key=["n"], reset_to_zero=["out"]'),
+        ),
+    ],
+    valid=[
+        Example("an argument", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', decorator='key=["n"]')),
+        Example("a constexpr is an argument too", copy_kernel('{"BLOCK": 64}', decorator='key=["BLOCK"]')),
+    ],
+)
 def names_no_argument(case: SiteCase) -> Iterator[Observation]:
     """`key`, `reset_to_zero` or `restore_value` names something that is no argument of the kernel.
 
@@ -38,7 +55,16 @@ def names_no_argument(case: SiteCase) -> Iterator[Observation]:
                 )
 
 
-@rule("SMC402", "config-names-no-parameter", Severity.ERROR, SiteCase)
+@rule(
+    "SMC402",
+    "config-names-no-parameter",
+    Severity.ERROR,
+    SiteCase,
+    invalid=[Example("a typo", copy_kernel('{"BLOCKS": 64}'))],
+    valid=[
+        Example("a parameter and an option of AMD's backend", copy_kernel('{"BLOCK": 64, "kpack": 2}'), target="gfx942")
+    ],
+)
 def config_names_no_parameter(case: SiteCase) -> Iterator[Observation]:
     """A config sets a name that is neither a parameter of the kernel nor an option of Triton's compiler.
 
@@ -60,7 +86,25 @@ def config_names_no_parameter(case: SiteCase) -> Iterator[Observation]:
     yield from each_config(case, wrong)
 
 
-@rule("SMC404", "cache-has-no-effect", Severity.WARNING, SiteCase)
+@rule(
+    "SMC404",
+    "cache-has-no-effect",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[
+        Example(
+            "a hook in one config spoils the cache for all",
+            copy_kernel(
+                '{"BLOCK": 64}',
+                '{"BLOCK": 128}, pre_hook=lambda nargs: nargs["y_ptr"].zero_()',
+                decorator='key=["n"], cache_results=True',
+            ),
+        )
+    ],
+    valid=[
+        Example("no hooks", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', decorator='key=["n"], cache_results=True'))
+    ],
+)
 def cache_has_no_effect(case: SiteCase) -> Iterator[Observation]:
     """`cache_results` has no effect, because a config has a `pre_hook`.
 
@@ -78,7 +122,34 @@ def cache_has_no_effect(case: SiteCase) -> Iterator[Observation]:
             return
 
 
-@rule("SMC406", "key-changes-per-call", Severity.NOTE, SiteCase)
+@rule(
+    "SMC406",
+    "key-changes-per-call",
+    Severity.NOTE,
+    SiteCase,
+    invalid=[
+        Example(
+            "every sequence length is tuned for",
+            copy_kernel('{"BLOCK": 64}', decorator='key=["seq_len"]', parameters="x_ptr, y_ptr, n, seq_len"),
+        ),
+        Example(
+            "a scale is part of the key",
+            copy_kernel('{"BLOCK": 64}', decorator='key=["scale"]', parameters="x_ptr, y_ptr, n, scale: tl.float32"),
+        ),
+    ],
+    valid=[
+        Example(
+            "lengths are rounded to buckets",
+            copy_kernel(
+                '{"BLOCK": 64}', decorator='key=["seq_len_bucket"]', parameters="x_ptr, y_ptr, n, seq_len_bucket"
+            ),
+        ),
+        Example(
+            "a dimension of the model",
+            copy_kernel('{"BLOCK": 64}', decorator='key=["hidden_size"]', parameters="x_ptr, y_ptr, n, hidden_size"),
+        ),
+    ],
+)
 def key_changes_per_call(case: SiteCase) -> Iterator[Observation]:
     """`key` names an argument that changes from call to call, so the kernel is tuned again and again.
 
@@ -97,7 +168,24 @@ def key_changes_per_call(case: SiteCase) -> Iterator[Observation]:
             )
 
 
-@rule("SMC407", "deprecated-benchmark-argument", Severity.WARNING, SiteCase)
+@rule(
+    "SMC407",
+    "deprecated-benchmark-argument",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[
+        Example(
+            "repetitions in milliseconds",
+            copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', decorator='key=["n"], warmup=10, rep=20'),
+        )
+    ],
+    valid=[
+        Example(
+            "a benchmark function",
+            copy_kernel('{"BLOCK": 64}', decorator='key=["n"], do_bench=triton.testing.do_bench'),
+        )
+    ],
+)
 def deprecated_benchmark_argument(case: SiteCase) -> Iterator[Observation]:
     """`warmup`, `rep` and `use_cuda_graph` of `triton.autotune` are deprecated.
 
@@ -113,7 +201,20 @@ def deprecated_benchmark_argument(case: SiteCase) -> Iterator[Observation]:
         )
 
 
-@rule("SMC408", "option-inside-kwargs", Severity.WARNING, SiteCase)
+@rule(
+    "SMC408",
+    "option-inside-kwargs",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[Example("it runs with 4 warps", copy_kernel('{"BLOCK": 64, "num_warps": 8}'))],
+    valid=[
+        Example("an argument of Config", copy_kernel('{"BLOCK": 64}, num_warps=8')),
+        Example(
+            "a maxnreg in the dictionary stays, since Config has none of its own",
+            copy_kernel('{"BLOCK": 64, "maxnreg": 128}', '{"BLOCK": 64}'),
+        ),
+    ],
+)
 def option_inside_kwargs(case: SiteCase) -> Iterator[Observation]:
     """`num_warps`, `num_stages`, `num_ctas` or `maxnreg` stands inside a config's dictionary and has no effect.
 

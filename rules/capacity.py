@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smemcheck.model import Footprint, Result, Severity, SiteKind
+from smemcheck.model import FailureKind, Footprint, Result, Severity, SiteKind
 from smemcheck.rules.engine import ConfigCase, Observation, rule, shared_memory_of
+from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs, refuses
 from smemcheck.rules.wording import assumptions_text, buffers_text, config_text, difference_text
 
 
@@ -20,7 +21,29 @@ def launch_exceeds_resources(case: ConfigCase) -> Iterator[Observation]:
             yield from _over_limit(case, cause)
 
 
-@rule("SMC101", "shared-memory-exceeded", Severity.ERROR, ConfigCase)
+_SMALL_AND_LARGE = dot_kernel('{"BLOCK": 64}', '{"BLOCK": 256}')
+
+
+@rule(
+    "SMC101",
+    "shared-memory-exceeded",
+    Severity.ERROR,
+    ConfigCase,
+    invalid=[
+        Example(
+            "the larger tile needs 128 KiB, an RTX 5090 gives 99", _SMALL_AND_LARGE, (needs(8_192), needs(131_072))
+        ),
+        Example(
+            "a single config is launched without a trial, so the user sees the error",
+            dot_kernel('{"BLOCK": 256}'),
+            (needs(131_072),),
+        ),
+    ],
+    valid=[
+        Example("the same list on an H100", _SMALL_AND_LARGE, (needs(8_192), needs(131_072)), target="sm_90"),
+        Example("a need that equals the limit", _SMALL_AND_LARGE, (needs(8_192), needs(101_376))),
+    ],
+)
 def shared_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
     """A config needs more shared memory per block than the target gives.
 
@@ -36,7 +59,28 @@ def shared_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
         yield from _over_limit(case, "shared memory")
 
 
-@rule("SMC102", "tensor-memory-exceeded", Severity.ERROR, ConfigCase)
+@rule(
+    "SMC102",
+    "tensor-memory-exceeded",
+    Severity.ERROR,
+    ConfigCase,
+    invalid=[
+        Example(
+            "two accumulators of 512 columns each",
+            _SMALL_AND_LARGE,
+            (needs(8_192, tensor_memory=64), needs(131_072, tensor_memory=1_024)),
+            target="sm_100",
+        )
+    ],
+    valid=[
+        Example(
+            "all 512 columns",
+            _SMALL_AND_LARGE,
+            (needs(8_192, tensor_memory=64), needs(131_072, tensor_memory=512)),
+            target="sm_100",
+        )
+    ],
+)
 def tensor_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
     """A config needs more columns of tensor memory than the target has.
 
@@ -47,7 +91,32 @@ def tensor_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
         yield from _over_limit(case, "tensor memory")
 
 
-@rule("SMC103", "too-many-threads", Severity.ERROR, ConfigCase)
+@rule(
+    "SMC103",
+    "too-many-threads",
+    Severity.ERROR,
+    ConfigCase,
+    invalid=[
+        Example(
+            "64 warps are 2,048 threads",
+            copy_kernel('{"BLOCK": 4096}, num_warps=8', '{"BLOCK": 4096}, num_warps=64'),
+            (needs(0, num_warps=8), needs(0, num_warps=64)),
+        ),
+        Example(
+            "on a GPU with 64 lanes a warp, 32 warps are as many",
+            copy_kernel('{"BLOCK": 4096}, num_warps=8', '{"BLOCK": 4096}, num_warps=32'),
+            (needs(0, num_warps=8, warp_size=64), needs(0, num_warps=32, warp_size=64)),
+            target="gfx942",
+        ),
+    ],
+    valid=[
+        Example(
+            "32 warps are 1,024 threads",
+            copy_kernel('{"BLOCK": 4096}, num_warps=8', '{"BLOCK": 4096}, num_warps=32'),
+            (needs(0, num_warps=8), needs(0, num_warps=32)),
+        )
+    ],
+)
 def too_many_threads(case: ConfigCase) -> Iterator[Observation]:
     """A config asks for more threads per block than can be launched.
 
@@ -59,7 +128,32 @@ def too_many_threads(case: ConfigCase) -> Iterator[Observation]:
         yield from _over_limit(case, "threads")
 
 
-@rule("SMC104", "static-assertion-fails", Severity.WARNING, ConfigCase)
+_ASSERTS = dot_kernel(
+    '{"BLOCK": 32}',
+    '{"BLOCK": 64}',
+    '{"BLOCK": 128}',
+    body="    tl.static_assert(BLOCK <= 64)\n    tl.store(y_ptr + tl.arange(0, BLOCK), tl.load(x_ptr + tl.arange(0, BLOCK)))\n",
+)
+
+
+@rule(
+    "SMC104",
+    "static-assertion-fails",
+    Severity.WARNING,
+    ConfigCase,
+    invalid=[
+        Example(
+            "the kernel takes blocks up to 64 only",
+            _ASSERTS,
+            (
+                needs(0),
+                needs(0),
+                refuses(FailureKind.STATIC_ASSERTION, "the assertion failed", "CompileTimeAssertionFailure"),
+            ),
+        )
+    ],
+    valid=[Example("no config breaks the assertion", _ASSERTS.replace("128", "16"), (needs(0), needs(0), needs(0)))],
+)
 def static_assertion_fails(case: ConfigCase) -> Iterator[Observation]:
     """A `tl.static_assert` in the kernel fails for a config, so the autotuner prunes it.
 
@@ -69,7 +163,28 @@ def static_assertion_fails(case: ConfigCase) -> Iterator[Observation]:
     yield from _refused(case, "static assertion")
 
 
-@rule("SMC105", "ptxas-rejects", Severity.ERROR, ConfigCase)
+_CAPPED = dot_kernel('{"BLOCK": 64}', '{"BLOCK": 64}, num_warps=8', '{"BLOCK": 64}, maxnreg=16')
+
+
+@rule(
+    "SMC105",
+    "ptxas-rejects",
+    Severity.ERROR,
+    ConfigCase,
+    invalid=[
+        Example(
+            "a wgmma cannot be done with 16 registers",
+            _CAPPED,
+            (
+                needs(8_192),
+                needs(8_192),
+                refuses(FailureKind.PTXAS, "(C7602) Insufficient registers (16)", "PTXASError"),
+            ),
+            target="sm_90",
+        )
+    ],
+    valid=[Example("the registers suffice", _CAPPED.replace("16)", "168)"), (needs(8_192),) * 3, target="sm_90")],
+)
 def ptxas_rejects(case: ConfigCase) -> Iterator[Observation]:
     """NVIDIA's assembler rejects a config, so the autotuner prunes it.
 
@@ -79,7 +194,25 @@ def ptxas_rejects(case: ConfigCase) -> Iterator[Observation]:
     yield from _refused(case, "ptxas")
 
 
-@rule("SMC111", "register-spills", Severity.WARNING, ConfigCase)
+_SPILLING = needs(65_536, registers=255, spill_bytes=264)
+
+
+@rule(
+    "SMC111",
+    "register-spills",
+    Severity.WARNING,
+    ConfigCase,
+    invalid=[
+        Example("the accumulator needs more than 255 registers a thread", _SMALL_AND_LARGE, (needs(8_192), _SPILLING))
+    ],
+    valid=[
+        Example(
+            "everything stays in registers",
+            _SMALL_AND_LARGE,
+            (needs(8_192, registers=64, spill_bytes=0), needs(65_536, registers=255, spill_bytes=0)),
+        )
+    ],
+)
 def register_spills(case: ConfigCase) -> Iterator[Observation]:
     """A config that fits spills registers to local memory.
 

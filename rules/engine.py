@@ -7,7 +7,6 @@ source alone) or the whole :class:`~smemcheck.model.Report`, and yields an :clas
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from smemcheck.model import (
     Target,
     VerdictKind,
 )
+from smemcheck.rules.example import Example
 from smemcheck.rules.wording import condition_text, settings_of
 
 
@@ -155,19 +155,6 @@ class ListCase:
 
 Case = SiteCase | ConfigCase | ListCase | Report
 CaseT = TypeVar("CaseT", SiteCase, ConfigCase, ListCase, Report)
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A file that a user could write, for the documentation and as a test.
-
-    ``compiler`` holds what the compiler answers for the configs of the list in order, for examples that need it.
-    """
-
-    source: str
-    compiler: tuple[Outcome, ...] = ()
-    target: str = "sm_120"
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,29 @@ from collections.abc import Iterator, Set
 from smemcheck.model import Config, Failure, FailureKind, Report, Result, Severity, SiteKind, Target
 from smemcheck.rules.compiler_options import BACKEND_NAMES, ONLY
 from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule
+from smemcheck.rules.example import Example, copy_kernel, needs, refuses
 from smemcheck.rules.wording import assumptions_text, config_text
 
+_ODD_BLOCK = copy_kernel('{"BLOCK": 64}', '{"BLOCK": 96}')
 
-@rule("SMC201", "compilation-error", Severity.ERROR, ListCase)
+
+@rule(
+    "SMC201",
+    "compilation-error",
+    Severity.ERROR,
+    ListCase,
+    invalid=[
+        Example(
+            "tl.arange takes powers of two only",
+            _ODD_BLOCK,
+            (
+                needs(0),
+                refuses(FailureKind.COMPILATION_ERROR, "arange's range must be a power of 2", "CompilationError"),
+            ),
+        )
+    ],
+    valid=[Example("both compile", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}'), (needs(0), needs(0)))],
+)
 def compilation_error(case: ListCase) -> Iterator[Observation]:
     """A config does not compile, with an error that the autotuner lets through.
 
@@ -25,7 +44,27 @@ def compilation_error(case: ListCase) -> Iterator[Observation]:
             yield from _observation(case, failures, "the autotuner does not catch that, so it ends the program")
 
 
-@rule("SMC202", "compiler-abort-or-timeout", Severity.ERROR, ListCase)
+@rule(
+    "SMC202",
+    "compiler-abort-or-timeout",
+    Severity.ERROR,
+    ListCase,
+    invalid=[
+        Example(
+            "a C++ assertion of the compiler fails",
+            copy_kernel('{"BLOCK": 64}', '{"BLOCK": 64}, num_ctas=2'),
+            (needs(0), refuses(FailureKind.ABORT, "the compiler was ended by SIGABRT")),
+            target="sm_90",
+        )
+    ],
+    valid=[
+        Example(
+            "an ordinary error is SMC201",
+            _ODD_BLOCK,
+            (needs(0), refuses(FailureKind.COMPILATION_ERROR, "no power of 2")),
+        )
+    ],
+)
 def compiler_abort_or_timeout(case: ListCase) -> Iterator[Observation]:
     """The compiler dies or does not finish on a config.
 
@@ -39,7 +78,21 @@ def compiler_abort_or_timeout(case: ListCase) -> Iterator[Observation]:
         yield from _observation(case, failures, "raise --time-limit to wait longer", Severity.WARNING)
 
 
-@rule("SMC203", "target-unsupported", Severity.WARNING, Report)
+@rule(
+    "SMC203",
+    "target-unsupported",
+    Severity.WARNING,
+    Report,
+    invalid=[
+        Example(
+            "a Triton that is older than the architecture",
+            copy_kernel('{"BLOCK": 64}'),
+            (refuses(FailureKind.UNSUPPORTED, "Triton 3.4.0 has no lowering for gfx1250"),),
+            target="gfx1250",
+        )
+    ],
+    valid=[Example("a target that it knows", copy_kernel('{"BLOCK": 64}'), (needs(0),))],
+)
 def target_unsupported(report: Report) -> Iterator[Observation]:
     """The installed Triton cannot compile for a target at all.
 
@@ -57,7 +110,26 @@ def target_unsupported(report: Report) -> Iterator[Observation]:
             )
 
 
-@rule("SMC204", "impossible-option", Severity.ERROR, SiteCase)
+@rule(
+    "SMC204",
+    "impossible-option",
+    Severity.ERROR,
+    SiteCase,
+    invalid=[
+        Example("three warps", copy_kernel('{"BLOCK": 64}, num_warps=3')),
+        Example("a cluster on an A100", copy_kernel('{"BLOCK": 64}, num_ctas=2'), target="sm_80"),
+        Example("an option of AMD's backend on an NVIDIA GPU", copy_kernel('{"BLOCK": 64, "waves_per_eu": 2}')),
+        Example(
+            "an option of NVIDIA's backend on an AMD GPU", copy_kernel('{"BLOCK": 64}, maxnreg=128'), target="gfx942"
+        ),
+    ],
+    valid=[
+        Example("a cluster on an H100", copy_kernel('{"BLOCK": 64}, num_ctas=2'), target="sm_90"),
+        Example(
+            "an option of AMD's backend on an AMD GPU", copy_kernel('{"BLOCK": 64, "waves_per_eu": 2}'), target="gfx942"
+        ),
+    ],
+)
 def impossible_option(case: SiteCase) -> Iterator[Observation]:
     """A config asks for something that a target's backend refuses before it compiles anything.
 

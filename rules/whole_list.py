@@ -6,10 +6,27 @@ from collections.abc import Iterator, Sequence
 
 from smemcheck.model import Config, Footprint, Result, Severity, SiteKind, VerdictKind
 from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule, shared_memory_of
+from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs
 from smemcheck.rules.wording import config_text, difference_text
 
+_THREE_TILES = dot_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', '{"BLOCK": 256}')
+_FOUR_TILES = dot_kernel('{"BLOCK": 32}', '{"BLOCK": 64}', '{"BLOCK": 128}', '{"BLOCK": 256}')
 
-@rule("SMC301", "no-config-fits", Severity.ERROR, ListCase)
+
+@rule(
+    "SMC301",
+    "no-config-fits",
+    Severity.ERROR,
+    ListCase,
+    invalid=[
+        Example(
+            "all tiles were chosen for an H100",
+            dot_kernel('{"BLOCK": 256}', '{"BLOCK": 256}, num_warps=8'),
+            (needs(131_072), needs(131_072, num_warps=8)),
+        )
+    ],
+    valid=[Example("one tile is left", _THREE_TILES, (needs(8_192), needs(131_072), needs(262_144)))],
+)
 def no_config_fits(case: ListCase) -> Iterator[Observation]:
     """Every config of a list is pruned on a target, so the kernel cannot run there.
 
@@ -29,7 +46,19 @@ def no_config_fits(case: ListCase) -> Iterator[Observation]:
         )
 
 
-@rule("SMC302", "one-config-survives", Severity.WARNING, ListCase)
+@rule(
+    "SMC302",
+    "one-config-survives",
+    Severity.WARNING,
+    ListCase,
+    invalid=[
+        Example("the smallest tile wins by default", _THREE_TILES, (needs(8_192), needs(131_072), needs(262_144)))
+    ],
+    valid=[
+        Example("two compete", _THREE_TILES, (needs(8_192), needs(32_768), needs(131_072))),
+        Example("a list of one has no contest to begin with", dot_kernel('{"BLOCK": 64}'), (needs(8_192),)),
+    ],
+)
 def one_config_survives(case: ListCase) -> Iterator[Observation]:
     """All configs of a list but one are pruned on a target, so the last one wins without a contest.
 
@@ -50,7 +79,28 @@ def one_config_survives(case: ListCase) -> Iterator[Observation]:
         )
 
 
-@rule("SMC303", "duplicate-config", Severity.WARNING, SiteCase)
+@rule(
+    "SMC303",
+    "duplicate-config",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[
+        Example("the same config again", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', '{"BLOCK": 64}')),
+        Example("four warps are the default", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 64}, num_warps=4')),
+        Example(
+            "there is no loop that stages could pipeline",
+            copy_kernel('{"BLOCK": 64}, num_stages=2', '{"BLOCK": 64}, num_stages=3'),
+            (needs(0, code_digest="a"), needs(0, code_digest="a")),
+        ),
+    ],
+    valid=[
+        Example(
+            "each compiles to code of its own",
+            copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}'),
+            (needs(0, code_digest="a"), needs(0, code_digest="b")),
+        )
+    ],
+)
 def duplicate_config(case: SiteCase) -> Iterator[Observation]:
     """A list holds the same config twice, or two that compile to the same code.
 
@@ -101,7 +151,12 @@ def _same_code(case: SiteCase) -> Iterator[Observation]:
                 )
 
 
-@rule("SMC304", "pruned-by-author", Severity.WARNING, ListCase)
+@rule(
+    "SMC304",
+    "pruned-by-author",
+    Severity.WARNING,
+    ListCase,
+)
 def pruned_by_author(case: ListCase) -> Iterator[Observation]:
     """`early_config_prune` leaves one config of a list, or none.
 
@@ -119,7 +174,17 @@ def pruned_by_author(case: ListCase) -> Iterator[Observation]:
             )
 
 
-@rule("SMC305", "half-the-list-lost", Severity.WARNING, ListCase)
+@rule(
+    "SMC305",
+    "half-the-list-lost",
+    Severity.WARNING,
+    ListCase,
+    invalid=[Example("two of four", _FOUR_TILES, (needs(2_048), needs(8_192), needs(131_072), needs(262_144)))],
+    valid=[
+        Example("one of four", _FOUR_TILES, (needs(2_048), needs(8_192), needs(32_768), needs(131_072))),
+        Example("three of four: SMC302", _FOUR_TILES, (needs(2_048), needs(131_072), needs(196_608), needs(262_144))),
+    ],
+)
 def half_the_list_lost(case: ListCase) -> Iterator[Observation]:
     """Half of a list or more is lost on a target, though more than one config is left.
 
@@ -139,7 +204,20 @@ def half_the_list_lost(case: ListCase) -> Iterator[Observation]:
         )
 
 
-@rule("SMC306", "first-config-lost", Severity.NOTE, ListCase)
+@rule(
+    "SMC306",
+    "first-config-lost",
+    Severity.NOTE,
+    ListCase,
+    invalid=[
+        Example(
+            "the list begins with its largest tile",
+            dot_kernel('{"BLOCK": 256}', '{"BLOCK": 128}', '{"BLOCK": 64}'),
+            (needs(131_072), needs(32_768), needs(8_192)),
+        )
+    ],
+    valid=[Example("the list ends with it", _THREE_TILES, (needs(8_192), needs(32_768), needs(131_072)))],
+)
 def first_config_lost(case: ListCase) -> Iterator[Observation]:
     """The first config of a list does not fit, though others do.
 

@@ -11,7 +11,6 @@ from smemcheck.model import (
     Config,
     Failure,
     FailureKind,
-    Footprint,
     Kernel,
     KernelFunction,
     Outcome,
@@ -28,8 +27,11 @@ from smemcheck.model import (
     TargetAnswer,
     Unknown,
 )
-from smemcheck.rules import findings, judge
+from smemcheck.rules import example, findings, judge
 from smemcheck.rules.devices import resolve_target
+from smemcheck.rules.example import needs
+
+__all__ = ["needs"]
 
 FILE = "/repo/pkg/decode.py"
 KERNEL = Kernel((KernelFunction("decode", Position(FILE, 41), "def decode(): pass", (), ()),), digest="0")
@@ -44,15 +46,9 @@ def config(line: int = 22, *, num_warps: int = 4, num_stages: int = 1, **kwargs:
     )
 
 
-def needs(shared_memory: int, *, tensor_memory: int = 0, num_warps: int = 4, **more: object) -> Footprint:
-    """The compiler's answer: these bytes per block."""
-    footprint = Footprint(shared_memory, tensor_memory, num_warps, threads=num_warps * 32, triton="3.6.0")
-    return replace(footprint, **more)  # type: ignore[arg-type]
-
-
 def refuses(kind: FailureKind, message: str, line: int | None = None, exception: str = "") -> Failure:
-    """The compiler's answer: no."""
-    return Failure(kind, message, "3.6.0", Position(FILE, line) if line else None, exception)
+    """The compiler's answer: no, at this line of the file."""
+    return replace(example.refuses(kind, message, exception), position=Position(FILE, line) if line else None)
 
 
 def buffer(variable: str, line: int, size: int, offset: int = 0) -> Buffer:
