@@ -151,7 +151,9 @@ def _constexpr_leaves(kind: Any, value: Value, path: tuple[int, ...]) -> dict[tu
         return {path: value}
     if isinstance(kind, list | tuple) and isinstance(value, tuple):
         pairs = zip(kind, value, strict=False)
-        return {k: v for i, (inner, item) in enumerate(pairs) for k, v in _constexpr_leaves(inner, item, (*path, i)).items()}
+        return {
+            k: v for i, (inner, item) in enumerate(pairs) for k, v in _constexpr_leaves(inner, item, (*path, i)).items()
+        }
     return {}
 
 

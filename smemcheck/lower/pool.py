@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from smemcheck.lower import jobs as codec
 from smemcheck.lower.process import Installation, WorkerProcess, identify
@@ -32,7 +32,9 @@ _GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on
 _START_LIMIT = 120.0  # seconds that starting Python and importing Triton may take
 _JOBS_PER_WORKER = 2000  # a worker is replaced after so many, or when it keeps more than a quarter of its memory limit
 
-_INSTALL = "smemcheck needs Triton to lower kernels: pip install triton (there are wheels for Linux on x86-64 and arm64 only)"
+_INSTALL = (
+    "smemcheck needs Triton to lower kernels: pip install triton (there are wheels for Linux on x86-64 and arm64 only)"
+)
 
 
 @dataclass(slots=True)
@@ -44,6 +46,9 @@ class _Task:
     environment: dict[str, str]
     key: str | None
     request: dict[str, Any]
+
+
+_Answer: TypeAlias = tuple[_Task, dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -225,25 +230,25 @@ class Pool:
             self._store.put(task.key, relative)
         return codec.decode(codec.absolute(relative, task.job.kernel), installation.version)
 
-    def _answers(self, groups: deque[_Group]) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    def _answers(self, groups: deque[_Group]) -> Iterator[_Answer]:
         """Work off the groups. An answer with ``kept`` false depends on this machine and moment."""
+        ready: list[_Answer] = []
         while True:
             for slot in self._slots:
                 if slot.task is None:
                     self._give_work(slot, groups)
+            for answer in ready:
+                yielded = time.monotonic()
+                yield answer
+                # Time that the consumer takes is not the compiler's.
+                for slot in self._slots:
+                    slot.deadline += time.monotonic() - yielded
             if all(slot.task is None for slot in self._slots):
                 return
             events = self._selector.select(_TICK)
-            selected = time.monotonic()
-            for slot in {id(key.data): key.data for key, _ in events}.values():
-                yield from self._read(slot)
-            for slot in self._slots:
-                if slot.task is not None:
-                    yield from self._watch(slot)
-            # Time that the consumer spent between two answers is not the compiler's.
-            outside = time.monotonic() - selected
-            for slot in self._slots:
-                slot.deadline += outside
+            spoke = {id(key.data): key.data for key, _ in events}
+            ready = [answer for slot in spoke.values() for answer in self._read(slot)]
+            ready += [answer for slot in self._slots if slot.task is not None for answer in self._watch(slot)]
 
     def _give_work(self, slot: _Slot, groups: deque[_Group]) -> None:
         if slot.group is None or not slot.group.tasks:
@@ -290,7 +295,7 @@ class Pool:
             return False
         return worker.process.poll() is None and worker.memory() <= self._memory_limit // 4
 
-    def _read(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    def _read(self, slot: _Slot) -> Iterator[_Answer]:
         if slot.worker is None:
             return
         slot.worker.read_output()
@@ -313,7 +318,7 @@ class Pool:
                 slot.worker.jobs_done += 1
                 yield task, _with_diagnostics(answer, slot.worker.tail)
 
-    def _watch(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    def _watch(self, slot: _Slot) -> Iterator[_Answer]:
         """End a worker that takes too long or too much memory."""
         assert slot.worker is not None
         if time.monotonic() > slot.deadline:
@@ -323,7 +328,7 @@ class Pool:
             message = f"the compiler took more than {self._memory_limit / (1 << 30):g} GiB of memory and was ended"
             yield self._fail(slot, FailureKind.ABORT, message, kept=False)
 
-    def _bury(self, slot: _Slot) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    def _bury(self, slot: _Slot) -> Iterator[_Answer]:
         """The worker closed its pipe: the job in it, if there was one, is what killed it."""
         assert slot.worker is not None
         if slot.task is None:
@@ -338,7 +343,7 @@ class Pool:
         message = f"the compiler process {_how_it_ended(status)}{_last_words(tail)}"
         yield self._fail(slot, FailureKind.ABORT, message, kept=own)
 
-    def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> tuple[_Task, dict[str, Any]]:
+    def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> _Answer:
         task = slot.task
         assert task is not None
         self._drop(slot)
@@ -384,7 +389,9 @@ def _how_it_ended(status: int) -> str:
 
 
 # The lines that say why: LLVM's fatal errors, C++ and C assertions, MLIR's diagnostics.
-_TELLING = re.compile(r"LLVM ERROR|[Aa]ssertion|error:|terminate called|what\(\):|UNREACHABLE|Segmentation fault|bad_alloc")
+_TELLING = re.compile(
+    r"LLVM ERROR|[Aa]ssertion|error:|terminate called|what\(\):|UNREACHABLE|Segmentation fault|bad_alloc"
+)
 
 
 def _last_words(tail: bytes) -> str:

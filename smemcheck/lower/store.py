@@ -109,7 +109,9 @@ class Store:
         for journal in _journals(path):
             with contextlib.suppress(OSError):
                 journal.unlink()
-        self.notes.append(f"the store {path} was damaged ({error}); it was set aside as {aside.name} and a new one begun")
+        self.notes.append(
+            f"the store {path} was damaged ({error}); it was set aside as {aside.name} and a new one begun"
+        )
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -6,10 +6,16 @@ import os
 import re
 import subprocess
 import tempfile
+from pathlib import Path
 from typing import Any, Dict
 
 # The keys of AMD's code object metadata (LLVM's AMDGPUUsage, "Code Object V5 Metadata"), and how the answer calls them.
-_AMD_FIELDS = {"vgpr": "vgpr_count", "agpr": "agpr_count", "sgpr": "sgpr_count", "scratch": "private_segment_fixed_size"}
+_AMD_FIELDS = {
+    "vgpr": "vgpr_count",
+    "agpr": "agpr_count",
+    "sgpr": "sgpr_count",
+    "scratch": "private_segment_fixed_size",
+}
 
 
 def environment_flag(name: str) -> bool:
@@ -46,7 +52,7 @@ def _cubin_resources(cubin: bytes) -> Dict[str, Any]:
 
 
 def _cuobjdump() -> str:
-    import triton  # type: ignore[import-untyped,unused-ignore]
+    import triton
 
-    shipped = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "cuobjdump")
-    return os.environ.get("TRITON_CUOBJDUMP_PATH") or shipped
+    shipped = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    return os.environ.get("TRITON_CUOBJDUMP_PATH") or str(shipped)

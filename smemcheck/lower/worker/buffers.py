@@ -23,7 +23,7 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
     ``size`` is in bytes. For the scratch space of a conversion, reduction or scan the text gives no size: when the buffer
     is the only one that can reach the end of the allocation (``total`` bytes), the size follows; otherwise it is 0.
     """
-    aliases = {name: content for name, content in _ALIAS.findall(text)}
+    aliases: Dict[str, str] = dict(_ALIAS.findall(text))
     found = []
     for match in _OPERATION.finditer(text):
         line = match.group(0)

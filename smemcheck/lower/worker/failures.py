@@ -74,7 +74,8 @@ def _ptxas_message(text: str) -> str:
 def _position(chain: List[BaseException], kernel: Optional[Slice]) -> Optional[List[Any]]:
     """[path, line, column] of the innermost error that stands in one of the slice's functions; lines of the file."""
     for error in reversed(chain):
-        node, source = getattr(error, "node", None), getattr(error, "src", None)
+        node: Any = getattr(error, "node", None)
+        source = getattr(error, "src", None)
         owner = kernel.owner(source) if kernel and isinstance(source, str) else None
         if owner and hasattr(node, "lineno"):
             column = node.col_offset + owner["column"]

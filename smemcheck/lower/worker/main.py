@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
-import signal
 import shutil
+import signal
 import sys
 import warnings
 from typing import Any, Dict, Optional
@@ -54,13 +54,13 @@ def main() -> None:
 
 def _triton() -> Dict[str, Any]:
     try:
-        import triton  # type: ignore[import-untyped,unused-ignore]
-        import triton.backends.compiler  # type: ignore[import-untyped,unused-ignore]
-        import triton.compiler  # type: ignore[import-untyped,unused-ignore]
+        import triton
+        import triton.backends.compiler
+        import triton.compiler
 
-        return {"triton": triton.__version__}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (a broken installation may raise anything)
         return {"triton": None, "error": f"{type(error).__name__}: {error}"}
+    return {"triton": triton.__version__}
 
 
 class Worker:
@@ -79,7 +79,7 @@ class Worker:
             return {"unknown": error.reason, "position": error.position}
         except SliceError as error:
             return {"unknown": str(error), "position": error.position}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (what the compiler raises is the answer)
             return failures.describe(error, self.kernel)
         finally:
             self.count += 1
@@ -98,14 +98,24 @@ class Worker:
 
     def check(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """Whether this Triton lowers for the target at all, and whether the stop gives what the full compile gives."""
+        plain = {
+            "annotation": "",
+            "has_default": False,
+            "do_not_specialize": False,
+            "do_not_specialize_on_alignment": False,
+        }
+        parameters = [{**plain, "name": name} for name in "abcn"]
+        parameters.append({**plain, "name": "BLOCK", "annotation": "constexpr"})
         definition = {
-            **{"name": "smemcheck_check", "path": "<smemcheck check>", "line": 1, "column": 1, "source": _CHECK_SOURCE},
-            **{"jit": "jit", "noinline": False, "debug": None},
-            "parameters": [
-                {**dict.fromkeys(("has_default", "do_not_specialize", "do_not_specialize_on_alignment"), False), **parameter}
-                for parameter in [{"name": name, "annotation": ""} for name in "abcn"]
-                + [{"name": "BLOCK", "annotation": "constexpr"}]
-            ],
+            "name": "smemcheck_check",
+            "path": "<smemcheck check>",
+            "line": 1,
+            "column": 1,
+            "source": _CHECK_SOURCE,
+            "jit": "jit",
+            "noinline": False,
+            "debug": None,
+            "parameters": parameters,
             "globals": [["tl", {"attribute": "triton.language"}]],
         }
         kinds = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "n": "i32", "BLOCK": "constexpr"}
@@ -119,11 +129,11 @@ class Worker:
         kernel = Slice({"functions": [definition]})
         try:
             full = lowering.compile_fully(lowering.Request(request, kernel))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return {"checked": "unsupported", "message": failures.describe(error, kernel)["message"]}
         try:
             early = lowering.allocate(lowering.Request(request, kernel))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return {"checked": "full", "message": failures.describe(error, kernel)["message"]}
         same = all(full[name] == early[name] for name in ("shared_memory", "tensor_memory", "num_warps", "threads"))
         return {"checked": "allocation" if same else "full", "message": "" if same else "the early stop differs"}

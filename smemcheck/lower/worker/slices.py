@@ -38,7 +38,7 @@ class Slice:
         self.functions: List[Any] = [
             _function(definition, f"smemcheck_slice_{files.index(definition['path'])}") for definition in definitions
         ]
-        for definition, function in zip(definitions, self.functions):
+        for definition, function in zip(definitions, self.functions):  # noqa: B905 (Python 3.9)
             if not isinstance(function, Placeholder):
                 function.fn.__defaults__, function.fn.__kwdefaults__ = _defaults(definition, self.function)
                 namespace = function.fn.__globals__
@@ -51,7 +51,7 @@ class Slice:
 
     def owner(self, source: Any) -> Any:
         """The definition that a CompilationError's ``src`` belongs to, with the JITFunction; ``None`` if it is Triton's."""
-        for definition, function in zip(self.definitions, self.functions):
+        for definition, function in zip(self.definitions, self.functions):  # noqa: B905 (Python 3.9)
             if not isinstance(function, Placeholder) and function.src == source:
                 return definition
         return None
@@ -88,9 +88,9 @@ def _function(definition: Dict[str, Any], module: str) -> Any:
 @functools.lru_cache(maxsize=None)
 def _sliced_function_class() -> Any:
     """The subclass of this Triton's JITFunction; made on demand because Triton is imported late."""
-    from triton.runtime.jit import JITFunction  # type: ignore[import-untyped,unused-ignore]
+    from triton.runtime.jit import JITFunction
 
-    class SlicedFunction(JITFunction):  # type: ignore[misc,unused-ignore]
+    class SlicedFunction(JITFunction):  # type: ignore[misc]
         """A JITFunction that answers from its slice where Triton would look at the module it was defined in."""
 
         def __init__(self, function: Any, tree: ast.Module, **options: Any) -> None:
@@ -101,7 +101,8 @@ def _sliced_function_class() -> Any:
             return self.tree
 
         def get_capture_scope(self) -> Dict[str, Any]:
-            return self.fn.__globals__  # type: ignore[no-any-return,unused-ignore]
+            scope: Dict[str, Any] = self.fn.__globals__
+            return scope
 
         # Triton hashes the source and looks at each global for its disk cache, unknown ones included. Nothing of it is
         # cached here, and the identity of the object is all that the frontend itself needs.
@@ -128,10 +129,10 @@ def _shell(tree: ast.FunctionDef, line: int) -> ast.Module:
     """The ``def`` without its body, standing on its line of the file: Triton asks the function object for no more."""
     shell = ast.FunctionDef(tree.name, tree.args, [ast.Pass()], [], None, None)
     if "type_params" in shell._fields:
-        shell.type_params = []
+        vars(shell)["type_params"] = []
     module = copy.deepcopy(ast.Module([shell], []))
     for node in ast.walk(module):
-        if "lineno" in node._attributes:
+        if isinstance(node, (ast.stmt, ast.expr, ast.arg)):
             vars(node).update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
     return module
 
@@ -144,12 +145,12 @@ def _arguments(tree: ast.FunctionDef) -> List[ast.arg]:
 
 def _indented(definition: Dict[str, Any]) -> str:
     """The source with its first line indented like the others, whether or not the slice kept that indentation."""
-    source = definition["source"]
+    source = str(definition["source"])
     if source[:1] in {" ", "\t"}:
-        return str(source)
+        return source
     body = source.split("\n")[1:]
     tabs = any(line.startswith("\t") for line in body)
-    return ("\t" if tabs else " ") * (definition["column"] - 1) + str(source)
+    return ("\t" if tabs else " ") * int(definition["column"] - 1) + source
 
 
 def _fill_linecache(definitions: List[Dict[str, Any]]) -> None:

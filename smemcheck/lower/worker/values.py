@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import types
 from typing import Any, Callable, Dict
@@ -9,7 +10,15 @@ from typing import Any, Callable, Dict
 # Python modules whose functions Triton lets a kernel call on constants (triton/runtime/jit.py, DependenciesFinder).
 ALLOWED_ROOTS = ("triton", "math", "copy")
 
-_DTYPE_NAMES = {"i1": "int1", "u1": "int1", "bool": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+_DTYPE_NAMES = {
+    "i1": "int1",
+    "u1": "int1",
+    "bool": "int1",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
 _DTYPE_NAMES.update({f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)})
 
 
@@ -43,21 +52,25 @@ def attribute(path: str) -> Any:
     parts = path.split(".")
     if parts[0] not in ALLOWED_ROOTS:
         return Placeholder(f"{path} is not Triton's")
-    found = importlib.import_module(parts[0])
+    found: Any = importlib.import_module(parts[0])
     for count, part in enumerate(parts[1:], start=2):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            try:
-                found = importlib.import_module(".".join(parts[:count]))
-            except ImportError:
-                return Placeholder(f"this Triton has no {path}")
+        if not hasattr(found, part):
+            _import(".".join(parts[:count]))
+        if not hasattr(found, part):
+            return Placeholder(f"this Triton has no {path}")
+        found = getattr(found, part)
     return found
+
+
+def _import(module: str) -> None:
+    """Import a submodule, which makes it an attribute of its package, if there is one."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(module)
 
 
 def dtype(name: str) -> Any:
     """Triton's dtype object of a short name (``fp16``, ``i32``, ``int32``, ``*fp16``)."""
-    from triton import language as tl  # type: ignore[import-untyped,unused-ignore]
+    from triton import language as tl
 
     if name.startswith("*"):
         return tl.pointer_type(dtype(name[1:]))

@@ -7,7 +7,7 @@ listed is tried with the newest row; whether the row holds is what the check of 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Internals:
     ``make_ir_takes_target``: ``ASTSource.make_ir(target, options, …)``.
     ``codegen_takes_options``: ``backend.get_codegen_implementation(options)``.
     ``runs_are_named``: ``pass_manager.run(module, name)``.
+    ``links_elsewhere``: the hip backend links with ROCm's own ``ld.lld``, which the wheel does not hold.
     ``columns_start_at``: the number a location gives to a file's first column.
     """
 
@@ -29,18 +30,21 @@ class Internals:
     make_ir_takes_target: bool = True
     codegen_takes_options: bool = True
     runs_are_named: bool = True
+    links_elsewhere: bool = False
     columns_start_at: int = 1
 
 
 # The pass before which shared and tensor memory are laid out and after which nothing of them can be read any more, and the
 # name under which the backend's compiler module (triton/backends/*/compiler.py) reaches it: `nvidia.passes.ttgpuir` there.
-STOP_PASS = "add_to_llvmir"
+STOP_BEFORE = "add_to_llvmir"
 BACKEND_LIBRARY = {"cuda": "nvidia", "hip": "amd"}
 
+_3_4 = Internals(make_ir_takes_target=False, runs_are_named=False, links_elsewhere=True, columns_start_at=0)
+_3_3 = replace(_3_4, stages_take_language=False)
 _ROWS = {
-    (3, 2): Internals("triton_gpu", True, False, False, False, False, 0),
-    (3, 3): Internals(stages_take_language=False, make_ir_takes_target=False, runs_are_named=False, columns_start_at=0),
-    (3, 4): Internals(make_ir_takes_target=False, runs_are_named=False, columns_start_at=0),
+    (3, 2): replace(_3_3, prefix="triton_gpu", descriptor=True, codegen_takes_options=False),
+    (3, 3): _3_3,
+    (3, 4): _3_4,
     (3, 5): Internals(runs_are_named=False, columns_start_at=0),
     (3, 6): Internals(columns_start_at=0),
     (3, 7): Internals(columns_start_at=0),

@@ -1,0 +1,17 @@
+"""The pool that the tests of this directory share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from smemcheck.lower import Pool
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """One pool for all tests that do not kill it, without a store."""
+    with Pool(workers=2, python=sys.executable, time_limit=100) as shared:
+        yield shared

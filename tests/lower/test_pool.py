@@ -1,0 +1,211 @@
+"""Whatever happens to a worker costs the job it was on, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slicing import job, outcome, slice_kernel
+
+from smemcheck.lower import Pool, process
+from smemcheck.model import Config, Failure, FailureKind, Footprint, Job
+
+SCRIPT = Path(__file__).with_name("scripted_worker.py")
+KERNEL = """
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def kernel(x):
+        tl.store(x, 0.0)
+"""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers follow scripted_worker.py, and an interpreter without Triton passes for one that has it."""
+    monkeypatch.setattr(process, "BOOTSTRAP", SCRIPT.read_text(encoding="utf-8"))
+    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: process.Installation("0.0.0", "scripted"))
+
+
+def acting(*actions: str, seconds: float = 0) -> list[Job]:
+    kernel = slice_kernel(KERNEL, "kernel")
+    return [
+        job(kernel, types={"x": "*fp32"}, config=Config((("do", action), ("number", n), ("seconds", seconds))))
+        for n, action in enumerate(actions)
+    ]
+
+
+def numbers(answers: dict[int, Any]) -> dict[int, int]:
+    return {index: answer.shared_memory for index, answer in answers.items() if isinstance(answer, Footprint)}
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.usefixtures("scripted")
+def test_answers_belong_to_their_jobs_and_workers_are_kept() -> None:
+    with Pool(workers=2) as pool:
+        answers = dict(pool.run(acting(*["answer"] * 20)))
+        again = dict(pool.run(acting(*["answer"] * 20)))
+    assert numbers(answers) == numbers(again) == {n: n for n in range(20)}
+    workers = {answer.num_warps for answer in [*answers.values(), *again.values()]}
+    assert len(workers) <= 2
+
+
+@pytest.mark.usefixtures("scripted")
+def test_an_abort_costs_its_job_and_says_how_it_ended() -> None:
+    with Pool(workers=1) as pool:
+        answers = dict(pool.run(acting("answer", "abort", "answer")))
+    assert numbers(answers) == {0: 0, 2: 2}
+    assert answers[1] == Failure(
+        FailureKind.ABORT,
+        "the compiler process was ended by SIGABRT: "
+        "python: Allocation.cpp:101: size(): Assertion `offset < size' failed.",
+        "0.0.0",
+    )
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_worker_that_exits_costs_its_job() -> None:
+    with Pool(workers=1) as pool:
+        answers = dict(pool.run(acting("exit", "answer")))
+    assert answers[0].message == "the compiler process ended with status 3"
+    assert numbers(answers) == {1: 1}
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_hang_is_a_timeout() -> None:
+    with Pool(workers=2, time_limit=0.5) as pool:
+        answers = dict(pool.run(acting("answer", "hang", "answer")))
+    assert numbers(answers) == {0: 0, 2: 2}
+    assert answers[1].kind is FailureKind.TIMEOUT
+    assert answers[1].message == "the compiler did not finish within 0.5 seconds"
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_flood_of_output_neither_blocks_nor_fills_memory() -> None:
+    with Pool(workers=1, time_limit=60) as pool:
+        answers = dict(pool.run(acting("flood", "answer")))
+        tail = pool._slots[0].worker.tail
+    assert numbers(answers) == {0: 0, 1: 1}
+    assert len(tail) <= process.STDERR_TAIL
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_compiler_that_eats_memory_is_ended() -> None:
+    with Pool(workers=1, memory_limit=256 << 20, time_limit=60) as pool:
+        answers = dict(pool.run(acting("grow", "answer")))
+    assert numbers(answers) == {1: 1}
+    assert answers[0].kind is FailureKind.ABORT
+    assert answers[0].message == "the compiler took more than 0.25 GiB of memory and was ended"
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_worker_killed_by_hand_loses_one_job_at_most() -> None:
+    with Pool(workers=2, time_limit=60) as pool:
+        answers = {}
+        for index, answer in pool.run(acting(*["answer"] * 30, seconds=0.01)):
+            answers[index] = answer
+            if len(answers) == 5:
+                os.kill(pool._slots[0].worker.process.pid, signal.SIGKILL)
+    assert set(answers) == set(range(30))
+    lost = [answer for answer in answers.values() if not isinstance(answer, Footprint)]
+    assert len(lost) <= 1
+    assert all(answer.kind is FailureKind.ABORT and "SIGKILL" in answer.message for answer in lost)
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_worker_that_died_between_two_runs_costs_nothing() -> None:
+    with Pool(workers=1) as pool:
+        dict(pool.run(acting("answer")))
+        worker = pool._slots[0].worker.process
+        worker.kill()
+        worker.wait()
+        assert numbers(dict(pool.run(acting("answer", "answer")))) == {0: 0, 1: 1}
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_consumer_that_stops_early_can_run_again() -> None:
+    with Pool(workers=2, time_limit=60) as pool:
+        for _, _answer in pool.run(acting("answer", "hang", "hang")):
+            break
+        assert numbers(dict(pool.run(acting("answer", "answer")))) == {0: 0, 1: 1}
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_slow_consumer_does_not_make_a_timeout() -> None:
+    with Pool(workers=2, time_limit=0.6) as pool:
+        answers = {}
+        for index, answer in pool.run(acting("answer", *["answer"] * 4, seconds=0.3)):
+            answers[index] = answer
+            time.sleep(0.7)
+    assert numbers(answers) == {n: n for n in range(5)}
+
+
+def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
+    program = f"""
+        import sys
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(process.__file__).parents[2])!r}]
+        from smemcheck.lower import Pool, pool, process
+        process.BOOTSTRAP = open({str(SCRIPT)!r}).read()
+        pool.identify = lambda _: process.Installation("0.0.0", "scripted")
+        from test_pool import acting
+        with Pool(workers=2, time_limit=60) as workers:
+            for _, answer in workers.run(acting("answer", "answer", "hang", "hang", "hang")):
+                print(answer.num_warps, flush=True)
+    """
+    run = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with run:
+        assert run.stdout
+        workers = {int(run.stdout.readline()) for _ in range(2)}
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=20)
+    assert run.returncode != 0
+    assert [pid for pid in workers if exists(pid)] == []
+
+
+def test_an_interpreter_without_triton_says_what_to_install(tmp_path: Path) -> None:
+    with Pool(workers=1, python=str(tmp_path / "python")) as pool:
+        assert pool.triton_version() is None
+        answer = outcome(pool, acting("answer")[0])
+    assert answer.kind is FailureKind.UNAVAILABLE
+    assert answer.message.startswith("smemcheck needs Triton to lower kernels: pip install triton")
+
+
+def test_a_triton_that_cannot_be_imported_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "triton"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise ImportError('libtriton.so: undefined symbol')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Pool(workers=1) as pool:
+        answers = dict(pool.run(acting("answer", "answer")))
+    assert {answer.kind for answer in answers.values()} == {FailureKind.UNAVAILABLE}
+    assert "ImportError: libtriton.so: undefined symbol" in answers[0].message
+
+
+def test_a_directory_called_triton_where_the_user_stands_is_not_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton", reason="lowering needs Triton")
+    (tmp_path / "triton.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    with Pool(workers=1) as pool:
+        assert isinstance(outcome(pool, job(slice_kernel(KERNEL, "kernel"), types={"x": "*fp32"})), Footprint)
+    assert not (tmp_path / "ran").exists()
