@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from smemcheck.config import Settings
 from smemcheck.model import Finding, Report
 from smemcheck.rules import analysis, autotune_use, capacity, failure, whole_list
-from smemcheck.rules.engine import Rule, run
+from smemcheck.rules.engine import Rule, in_source_order, run
+from smemcheck.rules.selection import select
+from smemcheck.rules.suppression import silence
 from smemcheck.rules.verdict import judge
 
 _FAMILIES = (capacity, failure, whole_list, autotune_use, analysis)
@@ -18,9 +23,15 @@ RULES: tuple[Rule, ...] = tuple(
 """Every rule, by code."""
 
 
-def findings(report: Report) -> tuple[Finding, ...]:
-    """What all rules say about a report, in the order of the source."""
-    return run(RULES, report)
+def findings(report: Report, settings: Settings | None = None) -> tuple[Finding, ...]:
+    """What the rules say about a report, in the order of the source.
+
+    Comments in the source silence findings, and the settings select rules and set their severity.
+    """
+    settings = settings or Settings()
+    found, unused = silence(report, run(RULES, report), RULES, registers=settings.registers)
+    with_unused = run((analysis.unused_suppression,), replace(report, unused_suppressions=unused))
+    return select(in_source_order(report, (*found, *with_unused)), RULES, settings)
 
 
 __all__ = ["RULES", "Rule", "findings", "judge"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from smemcheck.model import FailureKind, Position, Report, Severity, Unknown, VerdictKind
 from smemcheck.rules.engine import Observation, SiteCase, doubtful_specializations, rule
-from smemcheck.rules.example import Example, copy_kernel
+from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.wording import assumptions_text, place_text
 
 
@@ -36,6 +36,43 @@ def not_analysed(report: Report) -> Iterator[Observation]:
     for index in range(len(report.sites)):
         yield from _unknown_answers(SiteCase(report, index))
     yield from _unknown_results(report)
+
+
+@rule(
+    "SMC903",
+    "unused-suppression",
+    Severity.WARNING,
+    Report,
+    invalid=[
+        Example(
+            "nothing is pruned here",
+            copy_kernel('{"BLOCK": 64}').replace("def kernel", "# smemcheck: ignore[SMC101]\ndef kernel"),
+            (needs(0),),
+        ),
+        Example(
+            "a typo",
+            copy_kernel('{"BLOCK": 64}').replace("def kernel", "# smemcheck: ignore[SMC1O1]\ndef kernel"),
+            (needs(0),),
+        ),
+    ],
+    valid=[
+        Example(
+            "the finding is silenced, and the reason stands beside it",
+            copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', '{"BLOCK": 64}').replace(
+                "),\n    ]", "),  # smemcheck: ignore[SMC303] kept for a benchmark\n    ]"
+            ),
+            (needs(0), needs(0)),
+        )
+    ],
+)
+def unused_suppression(report: Report) -> Iterator[Observation]:
+    """A `# smemcheck: ignore[…]` comment silences nothing, or names no rule.
+
+    It hides the next real finding. Comments about rules that a run could not have found, because nothing was compiled or
+    not with `--registers`, are left alone.
+    """
+    for problem in report.unused_suppressions:
+        yield Observation(problem.message, problem.position)
 
 
 def _unknown_answers(case: SiteCase) -> Iterator[Observation]:

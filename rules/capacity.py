@@ -41,7 +41,6 @@ _SMALL_AND_LARGE = dot_kernel('{"BLOCK": 64}', '{"BLOCK": 256}')
     ],
     valid=[
         Example("the same list on an H100", _SMALL_AND_LARGE, (needs(8_192), needs(131_072)), target="sm_90"),
-        Example("a need that equals the limit", _SMALL_AND_LARGE, (needs(8_192), needs(101_376))),
     ],
 )
 def shared_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:

@@ -202,7 +202,7 @@ def run(rules: Iterable[Rule], report: Report) -> tuple[Finding, ...]:
         for case in cases[rule_.looks_at]
         for observation in rule_.check(case)
     ]
-    return tuple(sorted(findings, key=_source_order(report)))
+    return in_source_order(report, findings)
 
 
 def cases_of(report: Report) -> Mapping[type[Case], Sequence[Case]]:
@@ -259,15 +259,15 @@ def _finding(rule_: Rule, case: Case, observation: Observation) -> Finding:
     )
 
 
-def _source_order(report: Report) -> Callable[[Finding], tuple[Any, ...]]:
+def in_source_order(report: Report, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings by place, then rule, then target."""
     order = {target.name: number for number, target in enumerate(report.targets)}
 
     def key(finding: Finding) -> tuple[Any, ...]:
         position = finding.position
-        target = order.get(finding.target or "", -1)
-        return position.path, position.line, position.column, finding.rule, target
+        return position.path, position.line, position.column, finding.rule, order.get(finding.target or "", -1)
 
-    return key
+    return tuple(sorted(findings, key=key))
 
 
 def specializations_of(report: Report, results: Iterable[Result]) -> list[Specialization]:

@@ -68,9 +68,7 @@ class ConstexprValue:
     value: Value
 
 
-Value: TypeAlias = (
-    "None | bool | int | float | str | tuple[Value, ...] | Dtype | FunctionValue | AttributeValue | NamespaceValue | ConstexprValue"
-)
+Value: TypeAlias = "None | bool | int | float | str | tuple[Value, ...] | Dtype | FunctionValue | AttributeValue | NamespaceValue | ConstexprValue"
 """What a constexpr parameter or a kernel's global can hold. Immutable and hashable, so it can be part of a key."""
 
 # --------------------------------------------------------------------------------------------------------- targets
@@ -410,7 +408,10 @@ class SpecializedSite:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that one run found, in the order of the source. ``roots`` are the scanned paths."""
+    """Everything that one run found, in the order of the source. ``roots`` are the scanned paths.
+
+    ``unused_suppressions`` are comments in the source that silence nothing.
+    """
 
     smemcheck: str
     triton: str | None
@@ -423,3 +424,4 @@ class Report:
     files: int = 0
     notes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+    unused_suppressions: tuple[Problem, ...] = ()

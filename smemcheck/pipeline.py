@@ -65,7 +65,7 @@ def check(
     answered = (outcome for outcome in outcomes.values() if not isinstance(outcome, Unknown))
     triton = next((outcome.triton for outcome in answered), None) or installed_triton()
     report = replace(report, triton=triton, results=results, notes=(*report.notes, *notes))
-    return replace(report, findings=rules.findings(report))
+    return replace(report, findings=rules.findings(report, settings))
 
 
 def sites(paths: Sequence[str], settings: Settings) -> Report:
@@ -73,7 +73,7 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     from smemcheck import rules
 
     report, _ = _read(paths, settings)
-    return replace(report, findings=rules.findings(report))
+    return replace(report, findings=rules.findings(report, settings))
 
 
 def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
