@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from smemcheck.pipeline import Progress
 
 _FOUND, _FAILED = 1, 2
-_WIDTH_OF_A_FILE = 160
-_FORMATS = ("text", "json")
+_FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 
 
 class _PathsFirst(click.Group):
@@ -38,66 +38,137 @@ class _PathsFirst(click.Group):
 @click.group(cls=_PathsFirst, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="smemcheck %(version)s")
 def cli() -> None:
-    r"""Say which Triton autotune configs a GPU would prune, without a GPU and without importing your code.
+    """Say which Triton autotune configs a GPU would prune, without a GPU and without importing your code.
 
-    \b
-    smemcheck PATH…          judge every kernel (short for smemcheck check PATH…)
-    smemcheck sites PATH…    show kernels and their configs only
+    `smemcheck PATH...` is short for `smemcheck check PATH...`.
     """
 
 
-def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of every command that reads source."""
-    for option in reversed(
-        (
-            click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
-            click.option("--arch", "targets", multiple=True, metavar="NAME", help="Architecture or GPU (repeatable)."),
-            click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", show_default=True),
-            click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Variable that code sees."),
-            click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="pyproject.toml to use."),
-            click.option(
-                "--fail-on", type=click.Choice(["error", "warning", "note"]), help="Lowest severity to fail on."
-            ),
-            click.option("-q", "--quiet", is_flag=True, help="Findings and summary only."),
-            click.option("-v", "--verbose", is_flag=True, help="Show every assumption and its reason."),
-            click.option("--traceback", is_flag=True, help="Show where an internal error happened."),
-        )
-    ):
-        command = option(command)
-    return command
+def _options(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_SOURCE_OPTIONS = _options(
+    click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+    click.option("--arch", "targets", multiple=True, metavar="NAME", help="Architecture or GPU (repeatable)."),
+    click.option(
+        "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Variable that code and compiler see."
+    ),
+    click.option(
+        "--exclude", multiple=True, metavar="PATTERN", help="Files to leave out, as in .gitignore (repeatable)."
+    ),
+    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="pyproject.toml to use."),
+    click.option(
+        "--select", multiple=True, metavar="CODE", help="Report these rules only; SMC1 is a family (repeatable)."
+    ),
+    click.option("--ignore", multiple=True, metavar="CODE", help="Do not report these rules (repeatable)."),
+    click.option("--strict", is_flag=True, help="What could not be judged counts as an error."),
+    click.option("--baseline", metavar="FILE", help="Leave out the findings that this file holds."),
+    click.option("--write-baseline", metavar="FILE", help="Write the findings to this file, report none."),
+    click.option(
+        "--fail-on", type=click.Choice(["error", "warning", "note"]), help="Lowest severity that exits with 1."
+    ),
+    click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever was found."),
+    click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", show_default=True),
+    click.option("--output", "outputs", multiple=True, metavar="FORMAT:FILE", help="Write to a file too (repeatable)."),
+    click.option("--statistics", is_flag=True, help="Count findings by rule instead of listing them."),
+    click.option("-q", "--quiet", is_flag=True, help="Findings and summary only."),
+    click.option("-v", "--verbose", is_flag=True, help="Show every assumption and its reason."),
+    click.option("--traceback", is_flag=True, help="Show where an internal error happened."),
+)
+_LOWERING_OPTIONS = _options(
+    click.option(
+        "--registers", is_flag=True, default=None, help="Compile to the binary: registers, spills, ptxas errors."
+    ),
+    click.option("--specializations", multiple=True, metavar="FILE", help="Recorded specialisations (repeatable)."),
+    click.option(
+        "--bind", multiple=True, metavar="NAME=VALUE[,...]", help="Value or type of a parameter (repeatable)."
+    ),
+    click.option(
+        "--max-specializations", type=click.IntRange(min=1), metavar="N", help="Most that a kernel is judged under."
+    ),
+    click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes (default: one a core)."),
+    click.option(
+        "--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For one config."
+    ),
+    click.option("--no-cache", is_flag=True, help="Ask the compiler anew, keep nothing."),
+    click.option("--cache-dir", "cache_directory", metavar="DIR", help="Where the compiler's answers are kept."),
+)
 
 
 @cli.command()
-@_source_options
-@click.option("--registers", is_flag=True, default=None, help="Compile to the binary: registers, spills, ptxas errors.")
-@click.option("--specializations", multiple=True, metavar="FILE", help="Recorded specialisations (repeatable).")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes (default: one a core).")
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For one config.")
-@click.option("--no-cache", is_flag=True, help="Ask the compiler anew, keep nothing.")
-@click.option("--cache-dir", "cache_directory", metavar="DIR", help="Where the compiler's answers are kept.")
+@_SOURCE_OPTIONS
+@_LOWERING_OPTIONS
 def check(paths: tuple[str, ...], **options: Any) -> None:
-    """Judge every config of every kernel under PATH..."""
-    with _errors_said(options["traceback"]):
+    """Judge every config of every kernel under PATH... ("-" reads a file from standard input)."""
+    with _errors_said(options["traceback"]), _standard_input(paths) as found:
         from smemcheck.pipeline import check as run
 
-        settings = _settings(paths, options)
+        settings = _settings(found, options)
         with _progress_shown(quiet=options["quiet"]) as progress:
-            report = run(paths, settings, progress)
-        _print(report, options, sites_only=False)
-        sys.exit(_exit_code(report, settings))
+            report = run(found, settings, progress)
+        _finish(report, settings, options, lowered=True)
 
 
 @cli.command()
-@_source_options
+@_SOURCE_OPTIONS
 def sites(paths: tuple[str, ...], **options: Any) -> None:
     """Show the kernels under PATH... and their configs for each target; nothing is compiled."""
-    with _errors_said(options["traceback"]):
+    with _errors_said(options["traceback"]), _standard_input(paths) as found:
         from smemcheck.pipeline import sites as run
 
-        settings = _settings(paths, options)
-        report = run(paths, settings)
-        _print(report, options, sites_only=True)
-        sys.exit(_exit_code(report, settings))
+        settings = _settings(found, options)
+        _finish(run(found, settings), settings, options, lowered=False)
+
+
+@cli.command()
+def rules() -> None:
+    """List every rule."""
+    from smemcheck.report.listing import rules_text
+    from smemcheck.rules import RULES
+
+    click.echo(rules_text(RULES), nl=False)
+
+
+@cli.command()
+@click.argument("name", metavar="CODE")
+def rule(name: str) -> None:
+    """Explain the rule CODE, with examples."""
+    with _errors_said(with_traceback=False):
+        from smemcheck.rules import RULES
+        from smemcheck.rules.pages import page
+        from smemcheck.rules.selection import codes_of
+
+        codes = codes_of(name.upper() if name.upper().startswith("SMC") else name, RULES)
+        click.echo("\n".join(page(rule) for rule in RULES if rule.code in codes), nl=False)
+
+
+@cli.command()
+@click.option("--sources", is_flag=True, help="Show where each number comes from.")
+def devices(*, sources: bool) -> None:
+    """List every target with its limits and names."""
+    from smemcheck.report.listing import devices_text
+    from smemcheck.rules.devices import targets
+
+    click.echo(devices_text(targets(), with_sources=sources), nl=False)
+
+
+@cli.command("config")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="pyproject.toml to use.")
+def show_config(paths: tuple[str, ...], config: Path | None) -> None:
+    """Show the settings in force for PATH... (default: the current folder)."""
+    with _errors_said(with_traceback=False):
+        from smemcheck.config import find_settings, read_settings
+        from smemcheck.report.listing import settings_text
+
+        settings = read_settings(config) if config else find_settings(paths or (".",))
+        click.echo(settings_text(settings), nl=False)
 
 
 def main() -> None:
@@ -107,27 +178,30 @@ def main() -> None:
 
 def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:
     """``[tool.smemcheck]`` with the command line's options over it, and targets where neither names any."""
-    from smemcheck.config import find_settings, read_settings
-    from smemcheck.errors import UsageError
+    from smemcheck.config import find_settings, parse_bindings, parse_environment, read_settings
     from smemcheck.model import Severity
 
     settings = read_settings(options["config"]) if options["config"] else find_settings(paths)
+    stronger = (
+        "targets",
+        "specializations",
+        "registers",
+        "jobs",
+        "time_limit",
+        "cache_directory",
+        "max_specializations",
+    )
     given: dict[str, Any] = {
-        name: options[name]
-        for name in ("targets", "specializations", "registers", "jobs", "time_limit", "cache_directory")
-        if options.get(name)
+        name: options[name] for name in (*stronger, "select", "strict", "baseline") if options.get(name)
     }
+    given["ignore"] = (*settings.ignore, *options["ignore"])
+    given["exclude"] = (*settings.exclude, *options["exclude"])
+    given["environment"] = parse_environment(settings.environment, options["environment"])
+    given["bind"] = parse_bindings(options.get("bind") or ())
     if options["fail_on"]:
         given["fail_on"] = Severity(options["fail_on"])
     if options.get("no_cache"):
         given["cache"] = False
-    variables = dict(settings.environment)
-    for text in options["environment"]:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"--env {text}: must be NAME=VALUE")
-        variables[name] = value
-    given["environment"] = tuple(sorted(variables.items()))
     settings = dataclasses.replace(settings, **given)
     if settings.cache and settings.cache_directory is None:
         import platformdirs
@@ -144,35 +218,62 @@ def _local_targets() -> tuple[str, ...]:
     return tuple(name for name in local_architectures() if name in targets())
 
 
-def _print(report: Report, options: dict[str, Any], *, sites_only: bool) -> None:
-    if options["format_"] == "json":
-        from smemcheck.report import json_report
+def _finish(report: Report, settings: Settings, options: dict[str, Any], *, lowered: bool) -> NoReturn:
+    """Take the baseline into account, print, write the other outputs, and exit."""
+    if options["write_baseline"]:
+        from smemcheck.rules.baseline import write_baseline
 
-        text = json_report.render(report)
+        write_baseline(options["write_baseline"], report)
+        report = dataclasses.replace(report, findings=())
+    elif settings.baseline:
+        from smemcheck.rules.baseline import unknown_findings
+
+        report = dataclasses.replace(report, findings=unknown_findings(settings.baseline, report))
+    _print(report, options, lowered=lowered)
+    counts = [finding for finding in report.findings if finding.severity.rank >= settings.fail_on.rank]
+    sys.exit(_FOUND if counts and not options["exit_zero"] else 0)
+
+
+def _print(report: Report, options: dict[str, Any], *, lowered: bool) -> None:
+    from smemcheck.errors import UsageError
+    from smemcheck.report import WIDTH_OF_A_FILE, View, rendered
+
+    folder = Path.cwd().as_posix()
+    for output in options["outputs"]:
+        format_, separator, path = output.partition(":")
+        if format_ not in _FORMATS or not separator or not path:
+            raise UsageError(f"--output {output}: must be FORMAT:FILE, with a format of {', '.join(_FORMATS)}")
+        try:
+            Path(path).write_text(rendered(report, format_, View(folder, lowered=lowered)), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--output {output}: the file cannot be written: {error.strerror}") from None
+    if options["statistics"]:
+        from smemcheck.report.listing import statistics_text
+
+        sys.stdout.write(statistics_text(report))
     else:
-        from smemcheck.report import text as text_report
-
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        width = _width()
-        folder = Path.cwd().as_posix()
-        if sites_only:
-            text = text_report.render_sites(report, folder=folder, color=color, width=width)
-        else:
-            detail = 0 if options["quiet"] else 2 if options["verbose"] else 1
-            text = text_report.render(report, folder=folder, color=color, width=width, detail=detail)
-    sys.stdout.write(text)
+        terminal = sys.stdout.isatty()
+        view = View(
+            folder,
+            color=terminal and not os.environ.get("NO_COLOR"),
+            width=os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH_OF_A_FILE,
+            detail=0 if options["quiet"] else 2 if options["verbose"] else 1,
+            lowered=lowered,
+        )
+        sys.stdout.write(rendered(report, options["format_"], view))
     sys.stdout.flush()
 
 
-def _width() -> int:
-    if not sys.stdout.isatty():
-        return _WIDTH_OF_A_FILE
-    return os.get_terminal_size(sys.stdout.fileno()).columns
-
-
-def _exit_code(report: Report, settings: Settings) -> int:
-    counts = [finding for finding in report.findings if finding.severity.rank >= settings.fail_on.rank]
-    return _FOUND if counts else 0
+@contextmanager
+def _standard_input(paths: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The paths, with a file that holds standard input for ``-``."""
+    if "-" not in paths:
+        yield paths
+        return
+    with tempfile.TemporaryDirectory(prefix="smemcheck-") as folder:
+        file = Path(folder, "stdin.py")
+        file.write_bytes(sys.stdin.buffer.read())
+        yield tuple(str(file) if path == "-" else path for path in paths)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -232,6 +233,38 @@ def find_settings(paths: Sequence[str]) -> Settings:
         if (folder / ".git").exists():
             break
     return Settings(root=start.as_posix())
+
+
+def parse_environment(known: Sequence[tuple[str, str]], given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Variables with ``NAME=VALUE`` arguments laid over them. Raises :class:`UsageError` for one of another form."""
+    variables = dict(known)
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--env {text}: must be NAME=VALUE")
+        variables[name] = value
+    return tuple(sorted(variables.items()))
+
+
+def parse_bindings(given: Sequence[str]) -> tuple[ParameterValues, ...]:
+    """``HEAD_DIM=64,128`` arguments. A comma inside brackets belongs to a type (``tensordesc<fp16[64, 64]>``)."""
+    bindings = []
+    for text in given:
+        name, separator, values = text.partition("=")
+        pieces = [piece.strip() for piece in re.split(r",(?![^\[<(]*[\]>)])", values)]
+        if not separator or not name.strip() or not all(pieces):
+            raise UsageError(f"--bind {text}: must be NAME=VALUE, or NAME=VALUE,VALUE for several")
+        bindings.append(ParameterValues(name.strip(), tuple(map(_scalar, pieces))))
+    return tuple(bindings)
+
+
+def _scalar(text: str) -> Scalar:
+    """A number or truth value as Python writes it, else the text itself."""
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?", text, re.IGNORECASE):
+        return float(text)
+    return {"True": True, "true": True, "False": False, "false": False}.get(text, text)
 
 
 def _common_folder(paths: Sequence[str]) -> Path:

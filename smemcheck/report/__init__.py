@@ -1,1 +1,58 @@
 """How a report is shown: one module a format, each with one function from Report to text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smemcheck.model import Report
+
+WIDTH_OF_A_FILE = 160
+"""Columns of text that goes to a file or a pipe."""
+
+FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a reader looks at a report.
+
+    ``folder`` is what paths are shown relative to; ``color``, ``width`` (columns) and ``detail`` (0 findings only, 1 with
+    tables, 2 with every assumption) are for text; ``lowered`` is false for what the source stages alone say.
+    """
+
+    folder: str
+    color: bool = False
+    width: int = WIDTH_OF_A_FILE
+    detail: int = 1
+    lowered: bool = True
+
+
+def rendered(report: Report, format_: str, view: View) -> str:
+    """The report in one of :data:`FORMATS`."""
+    if format_ == "text":
+        from smemcheck.report import text
+
+        if not view.lowered:
+            return text.render_sites(report, folder=view.folder, color=view.color, width=view.width)
+        return text.render(report, folder=view.folder, color=view.color, width=view.width, detail=view.detail)
+    if format_ == "json":
+        from smemcheck.report import json_report
+
+        return json_report.render(report)
+    if format_ == "sarif":
+        from smemcheck.report import sarif
+
+        return sarif.render(report, folder=view.folder)
+    if format_ == "github":
+        from smemcheck.report import github
+
+        return github.render(report, folder=view.folder)
+    if format_ == "junit":
+        from smemcheck.report import junit
+
+        return junit.render(report, folder=view.folder)
+    if format_ == "markdown":
+        from smemcheck.report import markdown
+
+        return markdown.render(report, folder=view.folder)
+    raise ValueError(f"no format {format_}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
@@ -28,6 +27,7 @@ from smemcheck.model import (
     VerdictKind,
 )
 from smemcheck.report.places import within
+from smemcheck.report.wording import count, summary
 from smemcheck.rules.wording import assumptions_text, config_text, place_text
 
 _STYLE_OF_VERDICT = {
@@ -89,22 +89,6 @@ def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str
         console.print(_finding_line(finding, folder), soft_wrap=True)
     console.print(summary(report, folder), markup=False, soft_wrap=True)
     return _text_of(console)
-
-
-def summary(report: Report, folder: str = "") -> str:
-    """One line: what was read, what came out, what was found."""
-    if not report.files:
-        return f"no Python file was found under {', '.join(within(folder, root) for root in report.roots)}"
-    parts = [f"{_count(report.files, 'file')}, {_count(len(report.sites), 'kernel site')}"]
-    if report.results:
-        verdicts = Counter(result.verdict.kind for result in report.results)
-        counted = ", ".join(f"{verdicts[kind]} {kind.value}" for kind in VerdictKind if verdicts[kind])
-        parts.append(f"{_count(len(report.results), 'result')} on {_count(len(report.targets), 'target')}: {counted}")
-    severities = Counter(finding.severity for finding in report.findings)
-    found = ", ".join(_count(severities[severity], severity.value) for severity in Severity if severities[severity])
-    parts.append(found or "nothing found")
-    triton = f" (Triton {report.triton})" if report.triton and report.results else ""
-    return "; ".join(parts) + triton
 
 
 def _print_site(console: Console, report: Report, index: int, site: Site, folder: str, detail: int) -> None:
@@ -225,11 +209,7 @@ def _answer_text(answer: TargetAnswer) -> str:
         position = answer.configs.position
         where = f" ({place_text(position.path, position.line)})" if position else ""
         return f"unknown: {answer.configs.reason}{where}"
-    return _count(len(answer.configs), "config")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return count(len(answer.configs), "config")
 
 
 def _text_of(console: Console) -> str:

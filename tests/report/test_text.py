@@ -8,7 +8,8 @@ import pytest
 
 from handmade import KERNEL, config, needs, refuses, report, specialization, story
 from smemcheck.model import FailureKind, Position, TargetAnswer, Unknown
-from smemcheck.report.text import render, render_sites, summary
+from smemcheck.report.text import render, render_sites
+from smemcheck.report.wording import summary
 
 
 def shown(made, **options) -> str:

@@ -1,0 +1,70 @@
+"""The pages in docs/rules, made from the rules themselves: ``python -m smemcheck.rules.pages docs/rules`` writes them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from smemcheck.model import Failure, Footprint, Outcome
+from smemcheck.rules import RULES, Rule
+from smemcheck.rules.example import Example
+
+_MADE_FROM = "<!-- Made from rules/ by `python -m smemcheck.rules.pages docs/rules`; edit the rule instead. -->\n"
+
+
+def page(rule: Rule) -> str:
+    """One rule's page: documentation, then its examples."""
+    parts = [f"# {rule.code} {rule.name}\n", f"Severity: {rule.severity.value}\n", rule.documentation]
+    for title, examples in (("Found", rule.invalid), ("Left alone", rule.valid)):
+        if examples:
+            parts.append(f"\n## {title}")
+            parts += [_example(example) for example in examples]
+    return "\n".join(parts) + "\n"
+
+
+def index(rules: Sequence[Rule]) -> str:
+    """The table of all rules."""
+    rows = [
+        f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.severity.value} | {rule.summary} |" for rule in rules
+    ]
+    return "\n".join(["# Rules\n", "| code | name | severity | what it finds |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def pages(rules: Sequence[Rule]) -> dict[str, str]:
+    """Every page by its file name."""
+    return {"index.md": _MADE_FROM + index(rules), **{f"{rule.code}.md": _MADE_FROM + page(rule) for rule in rules}}
+
+
+def _example(example: Example) -> str:
+    lines = [f"\nOn {example.target}, {example.about}:\n", "```python", example.source.rstrip(), "```"]
+    if example.compiler:
+        answers = "; ".join(map(_answer, example.compiler))
+        lines.append(f"\nThe compiler's answers, config by config: {answers}.")
+    return "\n".join(lines)
+
+
+def _answer(outcome: Outcome) -> str:
+    if isinstance(outcome, Footprint):
+        parts = [f"{outcome.shared_memory:,} B"]
+        parts += [f"{outcome.tensor_memory:,} columns of tensor memory"] if outcome.tensor_memory else []
+        parts += [f"{outcome.threads:,} threads"] if outcome.threads > 1024 else []
+        parts += [f"{outcome.registers} registers"] if outcome.registers else []
+        parts += [f"{outcome.spill_bytes} B spilled"] if outcome.spill_bytes else []
+        return ", ".join(parts)
+    return f"{outcome.kind.value}, {outcome.message}" if isinstance(outcome, Failure) else outcome.reason
+
+
+def main() -> None:
+    """Write the pages into the folder named on the command line, and remove those of rules that are gone."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    made = pages(RULES)
+    for stale in set(folder.glob("*.md")) - {folder / name for name in made}:
+        stale.unlink()
+    for name, text in made.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Sentences that several formats share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from smemcheck.model import Report, Severity, VerdictKind
+from smemcheck.report.places import within
+
+
+def summary(report: Report, folder: str = "") -> str:
+    """One line: what was read, what came out, what was found."""
+    if not report.files:
+        return f"no Python file was found under {', '.join(within(folder, root) for root in report.roots)}"
+    parts = [f"{count(report.files, 'file')}, {count(len(report.sites), 'kernel site')}"]
+    if report.results:
+        verdicts = Counter(result.verdict.kind for result in report.results)
+        counted = ", ".join(f"{verdicts[kind]:,} {kind.value}" for kind in VerdictKind if verdicts[kind])
+        parts.append(f"{count(len(report.results), 'result')} on {count(len(report.targets), 'target')}: {counted}")
+    severities = Counter(finding.severity for finding in report.findings)
+    found = ", ".join(count(severities[severity], severity.value) for severity in Severity if severities[severity])
+    parts.append(found or "nothing found")
+    triton = f" (Triton {report.triton})" if report.triton and report.results else ""
+    return "; ".join(parts) + triton
+
+
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``2,000 files``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
