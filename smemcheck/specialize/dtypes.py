@@ -22,8 +22,6 @@ CANONICAL: dict[str, str] = {
 """Names of dtypes, in Triton's own spelling and torch's (triton/_utils.py, ``type_canonicalisation_dict``)."""
 CANONICAL |= {name: name for name in tuple(CANONICAL.values())}
 
-TUPLE_SEPARATOR = ", "
-
 
 def canonical_dtype(name: str) -> str | None:
     """``"fp16"`` for ``fp16``, ``float16``, ``tl.float16``, ``torch.half``; ``None`` for what is no dtype."""
@@ -105,5 +103,5 @@ def value_text(value: Any) -> str:
     if isinstance(value, ConstexprValue):
         return value_text(value.value)
     if isinstance(value, tuple):
-        return "(" + TUPLE_SEPARATOR.join(value_text(item) for item in value) + ")"
+        return f"({', '.join(map(value_text, value))})"
     return repr(value)

@@ -48,7 +48,7 @@ class ParameterKind:
     """What a parameter is taken for, and why.
 
     ``type`` is Triton's type; a descriptor's block shape may hold names of constexprs (``tensordesc<fp16[BLOCK_M, 64]>``),
-    or ``?`` where it could not be told. ``certain`` is set when the source itself says it.
+    or ``?`` where it could not be told.
     """
 
     parameter: str
@@ -56,7 +56,6 @@ class ParameterKind:
     type: str
     because: str
     position: Position
-    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +264,11 @@ class _Judge:
         """The verdict on one parameter."""
         name = parameter.name
         if parameter.is_constexpr:
-            return ParameterKind(
-                name, Kind.CONSTEXPR, "constexpr", "annotated tl.constexpr", self.position, certain=True
-            )
+            return ParameterKind(name, Kind.CONSTEXPR, "constexpr", "annotated tl.constexpr", self.position)
         annotated = annotated_type(parameter.annotation)
         if annotated is not None:
             kind = Kind.POINTER if annotated[0] == "*" else _kind_of(annotated)
-            return ParameterKind(name, kind, annotated, "its annotation says so", self.position, certain=True)
+            return ParameterKind(name, kind, annotated, "its annotation says so", self.position)
         if name in self.descriptors:
             return self._descriptor(name)
         if name in self.pointers:
