@@ -61,11 +61,11 @@ class _PerFile:
         self._root = settings.root.rstrip("/") + "/"
         self._patterns = []
         if settings.per_file_ignores:
-            from pathspec import PathSpec
+            from pathspec import GitIgnoreSpec
 
             for pattern, names in settings.per_file_ignores:
                 codes = frozenset(code for name in names for code in codes_of(name, rules))
-                self._patterns.append((PathSpec.from_lines("gitwildmatch", [pattern]), codes))
+                self._patterns.append((GitIgnoreSpec.from_lines([pattern]), codes))
 
     def codes(self, path: str) -> frozenset[str]:
         relative = path.removeprefix(self._root)
