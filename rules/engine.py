@@ -29,7 +29,7 @@ from smemcheck.model import (
     VerdictKind,
 )
 from smemcheck.rules.example import Example
-from smemcheck.rules.wording import condition_text, settings_of
+from smemcheck.rules.wording import condition_text, one_line, settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ def _finding(rule_: Rule, case: Case, observation: Observation) -> Finding:
         rule_.code,
         rule_.name,
         severity,
-        observation.message,
+        one_line(observation.message),
         position,
         site,
         observation.specialization,

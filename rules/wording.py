@@ -133,6 +133,11 @@ def _bound(name: str, here: Iterable[Value], there: Iterable[Value]) -> str:
     return f"{name} = {' or '.join(texts)}"
 
 
+def one_line(text: str) -> str:
+    """Text as one line without control characters: a compiler's message may hold line breaks, a file name anything."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
 def place_text(path: str, line: int) -> str:
     """``attention.py:30``: a place in another file, short enough for the middle of a sentence."""
     return f"{posixpath.basename(path)}:{line}"
