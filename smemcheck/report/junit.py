@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 from smemcheck.model import Finding, Footprint, Report, Result, Severity, VerdictKind
 from smemcheck.report.places import within
+from smemcheck.report.wording import results_by_site
 from smemcheck.rules.wording import assumptions_text, config_text
 
 # What XML 1.0 cannot hold, whatever it is escaped as.
@@ -17,9 +18,8 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 def render(report: Report, *, folder: str) -> str:
     """Pruned and crashing configs are failures, what could not be judged is skipped. Other findings form a suite of their own."""
     root = ET.Element("testsuites", name="smemcheck")
-    for index, site in enumerate(report.sites):
+    for site, results in zip(report.sites, results_by_site(report), strict=True):
         name = f"{within(folder, site.position.path)}::{site.kernel_name}"
-        results = [result for result in report.results if result.site == index]
         if results:
             _suite(root, name, [_case(report, result, name) for result in results])
     others = [finding for finding in report.findings if finding.config is None and finding.severity is Severity.ERROR]

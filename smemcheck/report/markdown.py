@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from smemcheck.model import Finding, Report, Severity, VerdictKind
+from smemcheck.model import Finding, Report, Result, Severity, Site, VerdictKind
 from smemcheck.report.places import within
-from smemcheck.report.wording import count, summary
+from smemcheck.report.wording import count, results_by_site, summary
 from smemcheck.rules.wording import config_text
 
 _MOST_FINDINGS = 50
@@ -16,11 +16,11 @@ _MARKS = {Severity.ERROR: "🔴", Severity.WARNING: "🟡", Severity.NOTE: "🔵
 def render(report: Report, *, folder: str) -> str:
     """Kernels × targets with how many configs fit, then the findings, the most important first."""
     parts = ["## smemcheck\n", f"{summary(report, folder)}.\n"]
-    judged = [index for index in range(len(report.sites)) if any(result.site == index for result in report.results)]
+    judged = [pair for pair in zip(report.sites, results_by_site(report), strict=True) if pair[1]]
     if judged:
         names = [target.name for target in report.targets]
         parts.append(f"| kernel | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
-        parts += [_kernel_row(report, index, names, folder) for index in judged]
+        parts += [_kernel_row(site, results, names, folder) for site, results in judged]
         parts.append("")
     if report.findings:
         ordered = sorted(report.findings, key=lambda finding: -finding.severity.rank)
@@ -32,11 +32,10 @@ def render(report: Report, *, folder: str) -> str:
     return "\n".join(parts)
 
 
-def _kernel_row(report: Report, index: int, names: list[str], folder: str) -> str:
-    site = report.sites[index]
+def _kernel_row(site: Site, results: list[Result], names: list[str], folder: str) -> str:
     cells = []
     for name in names:
-        verdicts = Counter(r.verdict.kind for r in report.results if r.site == index and r.target == name)
+        verdicts = Counter(result.verdict.kind for result in results if result.target == name)
         total = sum(verdicts.values())
         others = [
             f"{verdicts[kind]} {kind.value}" for kind in VerdictKind if kind is not VerdictKind.FITS and verdicts[kind]

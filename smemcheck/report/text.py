@@ -27,7 +27,7 @@ from smemcheck.model import (
     VerdictKind,
 )
 from smemcheck.report.places import within
-from smemcheck.report.wording import count, summary
+from smemcheck.report.wording import count, results_by_site, summary
 from smemcheck.rules.wording import assumptions_text, config_text, place_text
 
 _STYLE_OF_VERDICT = {
@@ -54,8 +54,8 @@ def render(report: Report, *, folder: str, color: bool, width: int, detail: int 
         legacy_windows=False,
     )
     if detail:
-        for index, site in enumerate(report.sites):
-            _print_site(console, report, index, site, folder, detail)
+        for site, results in zip(report.sites, results_by_site(report), strict=True):
+            _print_site(console, report, site, results, folder, detail)
     for finding in report.findings:
         console.print(_finding_line(finding, folder), soft_wrap=True)
     if report.findings:
@@ -91,8 +91,9 @@ def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str
     return _text_of(console)
 
 
-def _print_site(console: Console, report: Report, index: int, site: Site, folder: str, detail: int) -> None:
-    results = [result for result in report.results if result.site == index]
+def _print_site(
+    console: Console, report: Report, site: Site, results: Sequence[Result], folder: str, detail: int
+) -> None:
     console.print(_heading(site, folder), soft_wrap=True)
     for names, answer in _same_answers(site):
         obstacle = answer.configs if isinstance(answer.configs, Unknown) else answer.kernel

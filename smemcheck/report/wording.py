@@ -1,10 +1,10 @@
-"""Sentences that several formats share."""
+"""What several formats share: sentences, and results by site."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from smemcheck.model import Report, Severity, VerdictKind
+from smemcheck.model import Report, Result, Severity, VerdictKind
 from smemcheck.report.places import within
 
 
@@ -27,3 +27,11 @@ def summary(report: Report, folder: str = "") -> str:
 def count(number: int, noun: str) -> str:
     """``1 file``, ``2,000 files``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def results_by_site(report: Report) -> list[list[Result]]:
+    """For each site of the report its results, in their order."""
+    grouped: list[list[Result]] = [[] for _ in report.sites]
+    for result in report.results:
+        grouped[result.site].append(result)
+    return grouped

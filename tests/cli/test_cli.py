@@ -173,3 +173,118 @@ def test_the_version_is_printed_at_once() -> None:
         subprocess.run([sys.executable, "-m", "smemcheck", "--version"], capture_output=True, check=True)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.3
+
+
+def test_rules_are_selected_and_ignored(run, settings_seen) -> None:
+    run(".", "--select", "SMC1", "--select", "SMC302", "--ignore", "SMC104", "--strict", "--exclude", "third_party/")
+    [settings] = settings_seen
+    assert (settings.select, settings.ignore, settings.strict) == (("SMC1", "SMC302"), ("SMC104",), True)
+    assert settings.exclude == ("third_party/",)
+
+
+def test_bindings_are_numbers_truth_values_and_types(run, settings_seen) -> None:
+    run(
+        ".",
+        "--bind",
+        "HEAD_DIM=64,128",
+        "--bind",
+        "q_ptr=*bf16",
+        "--bind",
+        "CAUSAL=True",
+        "--bind",
+        "d=tensordesc<fp16[64, 64]>",
+    )
+    assert [(binding.parameter, binding.values) for binding in settings_seen[0].bind] == [
+        ("HEAD_DIM", (64, 128)),
+        ("q_ptr", ("*bf16",)),
+        ("CAUSAL", (True,)),
+        ("d", ("tensordesc<fp16[64, 64]>",)),
+    ]
+
+
+@pytest.mark.parametrize("text", ["HEAD_DIM", "=3", "HEAD_DIM=", "HEAD_DIM=64,,128"])
+def test_a_binding_of_another_form_is_one_sentence(run, text: str) -> None:
+    result = run(".", "--bind", text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"smemcheck: --bind {text}: must be NAME=VALUE, or NAME=VALUE,VALUE for several\n"
+
+
+def test_several_outputs_in_one_run(run, settings_seen, tmp_path: Path) -> None:
+    result = run(".", "--output", "sarif:out.sarif", "--output", "junit:out.xml", "--output", "markdown:out.md")
+    assert "SMC101" in result.stdout
+    assert json.loads((tmp_path / "out.sarif").read_text())["version"] == "2.1.0"
+    assert (tmp_path / "out.xml").read_text().startswith("<?xml")
+    assert (tmp_path / "out.md").read_text().startswith("## smemcheck")
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("sarif", "--output sarif: must be FORMAT:FILE, with a format of text, json, sarif, github, junit, markdown"),
+        ("pdf:x", "--output pdf:x: must be FORMAT:FILE, with a format of text, json, sarif, github, junit, markdown"),
+        ("json:no/where", "--output json:no/where: the file cannot be written: No such file or directory"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_one_sentence(run, settings_seen, output: str, sentence: str) -> None:
+    result = run(".", "--output", output)
+    assert (result.exit_code, result.stderr) == (2, f"smemcheck: {sentence}\n")
+
+
+def test_exit_zero_and_statistics(run, settings_seen) -> None:
+    result = run(".", "--exit-zero", "--statistics")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "     2  SMC101  shared-memory-exceeded\n     1  SMC302  one-config-survives\n",
+    )
+
+
+def test_a_baseline_is_written_once_and_then_known(run, settings_seen) -> None:
+    written = run(".", "--write-baseline", "known.json", "-q")
+    assert (written.exit_code, written.stdout.count("SMC")) == (0, 0)
+    compared = run(".", "--baseline", "known.json", "-q")
+    assert (compared.exit_code, compared.stdout.count("SMC")) == (0, 0)
+    assert run(".", "--baseline", "absent.json").stderr == (
+        "smemcheck: absent.json: there is no such baseline; write one with --write-baseline absent.json\n"
+    )
+
+
+def test_standard_input_is_a_file(monkeypatch, tmp_path: Path) -> None:
+    source = "import triton  # autotune\nx = (\n"
+    result = CliRunner().invoke(cli.cli, ["sites", "-", "--arch", "sm_90"], input=source)
+    assert result.exit_code == 0
+    assert "stdin.py:2:" in result.stdout
+    assert result.stdout.endswith("1 file, 0 kernel sites; 1 warning\n")
+
+
+def test_colour_is_for_terminals(run, settings_seen) -> None:
+    assert "\x1b[" not in run(".").stdout
+
+
+def test_a_rule_is_explained_by_code_or_name(run) -> None:
+    by_code, by_name = run("rule", "SMC101"), run("rule", "shared-memory-exceeded")
+    assert by_code.stdout == by_name.stdout
+    assert by_code.stdout.startswith(
+        "# SMC101 shared-memory-exceeded\n\nSeverity: error\n\nA config needs more shared memory"
+    )
+    assert run("rule", "smc101").stdout == by_code.stdout
+    unknown = run("rule", "SMC777")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert unknown.stderr.startswith("smemcheck: no rule is called 'SMC777'")
+
+
+def test_rules_and_devices_are_listed(run) -> None:
+    assert "SMC101  shared-memory-exceeded         error    A config needs more" in run("rules").stdout
+    listed = run("devices").stdout.splitlines()
+    assert listed[0].split() == ["target", "shared", "memory", "tensor", "memory", "threads", "names"]
+    assert any(line.startswith("sm_107         unknown    576 columns") for line in listed)
+    assert "    NVIDIA/cccl libcudacxx/" in run("devices", "--sources").stdout
+
+
+def test_config_shows_what_is_in_force(run, tmp_path: Path) -> None:
+    assert run("config").stdout.startswith("# no [tool.smemcheck] was found\ntargets = []\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.smemcheck]\ntargets = ['sm_75']\n[tool.smemcheck.kernels.f]\nD = [64, 128]\n"
+    )
+    shown = run("config").stdout
+    assert shown.startswith(f"# {tmp_path}/pyproject.toml\ntargets = [sm_75]   # set\n")
+    assert "kernels = [f {D = 64, 128}]   # set\n" in shown
