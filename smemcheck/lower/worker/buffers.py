@@ -7,12 +7,15 @@ defined anywhere in the text and nest: names, call sites, fusions.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _OPERATION = re.compile(r"^.*\ballocation\.offset = (\d+).*$", re.MULTILINE)
-_MEMDESC = re.compile(r"->\s*!(?:ttg|tt|triton_gpu)\.memdesc<((?:\d+x)*)([a-z]\w*|!tt\.ptr<\w+>)([^>]*)")
+_MEMDESC = re.compile(r"->\s*!(?:ttg|tt|triton_gpu)\.memdesc<((?:\d+x)*)([a-z]\w*|!tt\.ptr<\w+>)(?:, (#\w+))?")
+_PADDED = re.compile(r"^(#\w+) = #ttg\.padded_shared<\[([^\]]*)\]", re.MULTILINE)
+_REGION_OWNER = re.compile(r"^.*\"(tt\.(?:reduce|scan|map_elementwise))\"\(", re.MULTILINE)
 _OPCODE = re.compile(r"^\s*(?:%[\w#:, %]+ = )?\"?([a-z_]\w*\.[\w.]+)\"?")
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(#loc\d*)\b|([A-Za-z_]\w*)|(\d+)|([()\[\]<>:,])')
 
@@ -24,12 +27,12 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
     is the only one that can reach the end of the allocation (``total`` bytes), the size follows; otherwise it is 0.
     """
     aliases: Dict[str, str] = dict(_ALIAS.findall(text))
+    paddings: Dict[str, str] = dict(_PADDED.findall(text))
     found = []
     for match in _OPERATION.finditer(text):
         line = match.group(0)
         described = _MEMDESC.search(line)
-        opcode = _OPCODE.match(line)
-        name = opcode.group(1) if opcode else ""
+        name = _operation_name(line, text, match.start())
         variable, position = _place(_trailing_location(line), aliases)
         if position:
             position = [position[0], position[1], position[2] + 1 - columns_start_at]
@@ -38,7 +41,7 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
                 "variable": variable,
                 "position": position,
                 "offset": int(match.group(1)),
-                "size": _bytes(described) if described else 0,
+                "size": _bytes(described, paddings.get(described.group(3) or "", "")) if described else 0,
                 "type": _type(described) if described else name,
             }
         )
@@ -46,14 +49,24 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
     return sorted(found, key=lambda buffer: (buffer["offset"], buffer["variable"]))
 
 
-def _bytes(described: Any) -> int:
-    count = 1
-    for extent in described.group(1).split("x"):
-        count *= int(extent) if extent else 1
+def _operation_name(line: str, text: str, start: int) -> str:
+    """``ttg.convert_layout``; a reduction or scan carries its attributes behind its region, so its name stands further up."""
+    opcode = _OPCODE.match(line)
+    if opcode:
+        return opcode.group(1)
+    owners = _REGION_OWNER.findall(text[:start])
+    return owners[-1] if owners else ""
+
+
+def _bytes(described: Any, padding: str) -> int:
+    elements = math.prod(int(extent) for extent in described.group(1).split("x") if extent)
+    # Padding stands after each whole interval, but not at the end (PaddedSharedEncodingAttr::getPaddedSize).
+    pairs = re.findall(r"(\d+):\+(\d+)", padding)
+    count = elements + sum((elements - 1) // int(interval) * int(extra) for interval, extra in pairs)
     width = re.search(r"\d+", described.group(2).replace("bf", "f"))
-    # f8E4M3FN and its kin carry their width first, index and pointers are 64 bits wide.
+    # f8E4M3FN and its kin carry their width first; index and pointers are 64 bits wide.
     bits = int(width.group(0)) if width and not described.group(2).startswith("!") else 64
-    return (count * bits + 7) // 8
+    return count * max(bits, 8) // 8
 
 
 def _type(described: Any) -> str:
@@ -78,14 +91,14 @@ Place = Tuple[str, Optional[List[Any]]]
 
 def _place(location: str, aliases: Dict[str, str]) -> Place:
     """(variable, [path, line, column]) of a location; of a call site the caller when the callee is Triton's own."""
-    return _parse(iter_tokens(location), aliases, 0)
+    return _parse(_tokens(location), aliases, 0)
 
 
-def iter_tokens(location: str) -> "Tokens":
-    return Tokens(_TOKEN.finditer(location))
+def _tokens(location: str) -> "_Tokens":
+    return _Tokens(_TOKEN.finditer(location))
 
 
-class Tokens:
+class _Tokens:
     """The tokens of one location's text, with one token of look-ahead."""
 
     def __init__(self, matches: Iterator[Any]) -> None:
@@ -101,12 +114,12 @@ class Tokens:
         return token
 
 
-def _parse(tokens: Tokens, aliases: Dict[str, str], depth: int) -> Place:
+def _parse(tokens: _Tokens, aliases: Dict[str, str], depth: int) -> Place:
     kind, text = tokens.take()
     if depth > 64:
         return "", None
     if kind == 2:
-        return _parse(iter_tokens(aliases.get(text, "unknown")), aliases, depth + 1)
+        return _parse(_tokens(aliases.get(text, "unknown")), aliases, depth + 1)
     if kind == 1:
         return _parse_string(tokens, text, aliases, depth)
     if text == "callsite":
@@ -122,7 +135,7 @@ def _parse(tokens: Tokens, aliases: Dict[str, str], depth: int) -> Place:
     return "", None
 
 
-def _parse_string(tokens: Tokens, text: str, aliases: Dict[str, str], depth: int) -> Place:
+def _parse_string(tokens: _Tokens, text: str, aliases: Dict[str, str], depth: int) -> Place:
     """``"file":line:column [to …]`` is a place, ``"name"(location)`` or ``"name"`` a variable."""
     content = text.replace('\\"', '"').replace("\\\\", "\\")
     if tokens.peek()[1] == "(":
@@ -140,7 +153,7 @@ def _parse_string(tokens: Tokens, text: str, aliases: Dict[str, str], depth: int
     return "", [content, numbers[0], numbers[1]] if len(numbers) > 1 else None
 
 
-def _parse_fused(tokens: Tokens, aliases: Dict[str, str], depth: int) -> Place:
+def _parse_fused(tokens: _Tokens, aliases: Dict[str, str], depth: int) -> Place:
     """``fused[a, b]`` or ``fused<metadata>[a, b]``: the first part that names a place."""
     while tokens.peek()[1] not in {"[", ""}:
         tokens.take()

@@ -7,6 +7,7 @@ exception that arrives, so an assertion inside a called function, which arrives 
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any, Dict, List, Optional
 
@@ -49,8 +50,9 @@ def _message(chain: List[BaseException], kind: str) -> str:
             return _sentence(_unquoted(str(text)))
         if not hasattr(error, "error_message") and str(error):
             return _sentence(f"{type(error).__name__}: {_unquoted(str(error))}")
-    if kind == "static assertion" or any("AssertionFailure" in type(error).__name__ for error in chain):
-        return "the static assertion is false"
+    asserted = next((error for error in chain if "AssertionFailure" in type(error).__name__), None)
+    if asserted is not None:
+        return _sentence(f"the static assertion is false: {ast.unparse(asserted.node.args[0])}")  # type: ignore[attr-defined]
     return _sentence(str(chain[-1]) or type(chain[-1]).__name__)
 
 

@@ -8,10 +8,12 @@ as attributes and the buffers as operations.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import binary, buffers, versions
+from .frontend import Frontend, Reads, pretend_device, text_of
 from .slices import Slice
 from .values import value
 
@@ -38,6 +40,9 @@ class Request:
         self.arguments = {name: value(item, kernel.function) for name, item in job["options"]}
         self.options = self._options()
         self.source = self._source()
+        self.frontend_key = json.dumps(
+            [job[name] for name in ("signature", "constexprs", "divisible")] + [self.target.backend]
+        )
 
     def _options(self) -> Any:
         """The backend's options, as ``JITFunction.run`` and ``_pack_args`` make them (triton/runtime/jit.py)."""
@@ -117,9 +122,10 @@ def _leaves(kinds: Any, path: Tuple[int, ...] = ()) -> List[Tuple[Tuple[int, ...
     return [leaf for index, kind in enumerate(kinds) for leaf in _leaves(kind, (*path, index))]
 
 
-def allocate(request: Request) -> Dict[str, Any]:
+def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
     """Run to the layout of shared memory and stop there. Sizes in bytes, tensor memory in columns."""
-    module, metadata = _frontend(request)
+    module = frontend.module(request, request.frontend_key)
+    metadata = {"target": request.target, **request.options.__dict__}
     stages = _stages(request)
     module = stages["ttir"](module, metadata)
     module = stages["ttgir"](module, metadata)
@@ -136,23 +142,9 @@ def allocate(request: Request) -> Dict[str, Any]:
         "threads": warps * request.options.warp_size
         if hasattr(request.options, "warp_size")
         else warps * request.target.warp_size,
-        "buffers": buffers.read(_text(module), shared or 0, request.internals.columns_start_at),
+        "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at),
         "method": "allocation",
     }
-
-
-def _frontend(request: Request) -> Tuple[Any, Dict[str, Any]]:
-    """The module that Triton's frontend makes of the kernel, and the metadata that the stages read and write."""
-    from triton._C.libtriton import ir
-
-    context = ir.context()
-    ir.load_dialects(context)
-    request.backend.load_dialects(context)
-    options = (request.options,) if request.internals.codegen_takes_options else ()
-    functions = request.backend.get_codegen_implementation(*options)
-    target = (request.target,) if request.internals.make_ir_takes_target else ()
-    module = request.source.make_ir(*target, request.options, functions, request.backend.get_module_map(), context)
-    return module, {"target": request.target, **request.options.__dict__}
 
 
 def _stages(request: Request) -> Dict[str, Any]:
@@ -199,11 +191,6 @@ class _Library:
         return _Library(found, self._stop) if name in {"passes", "ttgpuir"} else found
 
 
-def _text(module: Any) -> str:
-    """The printed module with its locations."""
-    return str(module.str()) if hasattr(module, "str") else str(module)
-
-
 def compile_fully(request: Request) -> Dict[str, Any]:
     """``triton.compile``: what it reports, and registers and spills of the binary it made."""
     import triton
@@ -212,6 +199,7 @@ def compile_fully(request: Request) -> Dict[str, Any]:
         # The assembly says all that is asked for, and a missing linker here says nothing about the user's machine.
         type(request.backend).make_hsaco = staticmethod(lambda *_: b"")
         type(request.backend).hash = lambda backend: str(backend.target)
+    pretend_device(request.target, Reads())
     compiled = triton.compile(request.source, target=request.target, options=request.options.__dict__)
     metadata = compiled.metadata
     warps = metadata.num_warps
@@ -227,7 +215,7 @@ def compile_fully(request: Request) -> Dict[str, Any]:
     return answer
 
 
-def lower(request: Request, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
+def lower(request: Request, frontend: Frontend, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
     """The answer to a job.
 
     ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold. A
@@ -235,7 +223,7 @@ def lower(request: Request, registers: bool, limit: Optional[int], method: str) 
     """
     if method == "full" or request.arguments.get("ir_override"):
         return compile_fully(request)
-    answer = allocate(request)
+    answer = allocate(request, frontend)
     if not registers or (limit is not None and answer["shared_memory"] > limit):
         return answer
     full = compile_fully(request)

@@ -12,6 +12,7 @@ import warnings
 from typing import Any, Dict, Optional
 
 from . import PROTOCOL, failures, lowering
+from .frontend import Frontend
 from .slices import Slice, SliceError
 from .values import UnknownReadError
 
@@ -69,6 +70,7 @@ class Worker:
     def __init__(self) -> None:
         self.kernel_text = ""
         self.kernel: Optional[Slice] = None
+        self.frontend = Frontend()
         self.count = 0
 
     def answer(self, job: Dict[str, Any]) -> Dict[str, Any]:
@@ -94,7 +96,7 @@ class Worker:
             self.kernel_text = job["kernel"]
         assert self.kernel is not None
         request = lowering.Request(job, self.kernel)
-        return lowering.lower(request, job["registers"], job["shared_memory_limit"], job["method"])
+        return lowering.lower(request, self.frontend, job["registers"], job["shared_memory_limit"], job["method"])
 
     def check(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """Whether this Triton lowers for the target at all, and whether the stop gives what the full compile gives."""
@@ -132,7 +134,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001
             return {"checked": "unsupported", "message": failures.describe(error, kernel)["message"]}
         try:
-            early = lowering.allocate(lowering.Request(request, kernel))
+            early = lowering.allocate(lowering.Request(request, kernel), Frontend())
         except Exception as error:  # noqa: BLE001
             return {"checked": "full", "message": failures.describe(error, kernel)["message"]}
         same = all(full[name] == early[name] for name in ("shared_memory", "tensor_memory", "num_warps", "threads"))
