@@ -1,16 +1,12 @@
-"""The pages in docs/rules, made from the rules themselves: ``python -m smemcheck.rules.pages docs/rules`` writes them."""
+"""A rule as a page of documentation, made from the rule itself."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from smemcheck.model import Failure, Footprint, Outcome
-from smemcheck.rules import RULES, Rule
+from smemcheck.rules import Rule
 from smemcheck.rules.example import Example
-
-_MADE_FROM = "<!-- Made from rules/ by `python -m smemcheck.rules.pages docs/rules`; edit the rule instead. -->\n"
 
 
 def page(rule: Rule) -> str:
@@ -31,11 +27,6 @@ def index(rules: Sequence[Rule]) -> str:
     return "\n".join(["# Rules\n", "| code | name | severity | what it finds |", "|---|---|---|---|", *rows]) + "\n"
 
 
-def pages(rules: Sequence[Rule]) -> dict[str, str]:
-    """Every page by its file name."""
-    return {"index.md": _MADE_FROM + index(rules), **{f"{rule.code}.md": _MADE_FROM + page(rule) for rule in rules}}
-
-
 def _example(example: Example) -> str:
     lines = [f"\nOn {example.target}, {example.about}:\n", "```python", example.source.rstrip(), "```"]
     if example.compiler:
@@ -53,18 +44,3 @@ def _answer(outcome: Outcome) -> str:
         parts += [f"{outcome.spill_bytes} B spilled"] if outcome.spill_bytes else []
         return ", ".join(parts)
     return f"{outcome.kind.value}, {outcome.message}" if isinstance(outcome, Failure) else outcome.reason
-
-
-def main() -> None:
-    """Write the pages into the folder named on the command line, and remove those of rules that are gone."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    made = pages(RULES)
-    for stale in set(folder.glob("*.md")) - {folder / name for name in made}:
-        stale.unlink()
-    for name, text in made.items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

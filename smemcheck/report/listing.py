@@ -46,7 +46,7 @@ def settings_text(settings: Settings) -> str:
     for option in OPTIONS:
         value = getattr(settings, option.field)
         mark = "" if value == getattr(defaults, option.field) else "   # set"
-        lines.append(f"{option.key} = {_plain(value)}{mark}")
+        lines.append(f"{option.key} = {plain(value)}{mark}")
     return "\n".join(lines) + "\n"
 
 
@@ -56,18 +56,19 @@ def statistics_text(report: Report) -> str:
     return "".join(f"{number:>6,}  {code}  {name}\n" for (code, name), number in counted.most_common())
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A setting's value as a user would read it."""
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, KernelSettings):
         name = f"{value.path}::{value.name}" if value.path else value.name
-        return f"{name} {{{', '.join(map(_plain, value.parameters))}}}"
+        return f"{name} {{{', '.join(map(plain, value.parameters))}}}"
     if isinstance(value, ParameterValues):
         return f"{value.parameter} = {', '.join(map(str, value.values))}"
     if dataclasses.is_dataclass(value):
         raise TypeError(f"no text for {type(value).__name__}")
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_plain, value))}]"
+        return f"[{', '.join(map(plain, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "default" if value is None else str(value)
