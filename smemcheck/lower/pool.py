@@ -131,7 +131,8 @@ class Pool:
         tasks: list[_Task] = []
         for index, job in enumerate(jobs):
             if installation is None:
-                yield index, Failure(FailureKind.UNAVAILABLE, _INSTALL, "")
+                reason = _INSTALL if self._python == sys.executable else f"{self._python} is no interpreter with Triton"
+                yield index, Failure(FailureKind.UNAVAILABLE, reason, "")
                 continue
             outcome = self._kept_or_task(index, job, installation, tasks)
             if outcome is not None:

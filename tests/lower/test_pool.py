@@ -181,12 +181,20 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
     assert [pid for pid in workers if exists(pid)] == []
 
 
-def test_an_interpreter_without_triton_says_what_to_install(tmp_path: Path) -> None:
-    with Pool(workers=1, python=str(tmp_path / "python")) as pool:
+def test_without_triton_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: None)
+    with Pool(workers=1) as pool:
         assert pool.triton_version() is None
         answer = outcome(pool, acting("answer")[0])
     assert answer.kind is FailureKind.UNAVAILABLE
     assert answer.message.startswith("smemcheck needs Triton to lower kernels: pip install triton")
+
+
+def test_another_interpreter_without_triton_is_named(tmp_path: Path) -> None:
+    with Pool(workers=1, python=str(tmp_path / "python")) as pool:
+        answer = outcome(pool, acting("answer")[0])
+    assert answer.kind is FailureKind.UNAVAILABLE
+    assert answer.message == f"{tmp_path / 'python'} is no interpreter with Triton"
 
 
 def test_a_triton_that_cannot_be_imported_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
