@@ -7,9 +7,10 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.calls import defaults_of
+from smemcheck.source.imports import resolve
 from smemcheck.source.interpreter import Interpreter
 from smemcheck.source.module import Statement
-from smemcheck.source.values import External, Frame, Instance, Obstacle, Place, UserClass, UserFunction
+from smemcheck.source.values import Deferred, External, Frame, Instance, Obstacle, Place, UserClass, UserFunction
 
 _ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"})
 _RECORDS = frozenset({"typing.NamedTuple"})
@@ -35,6 +36,9 @@ def define_class(interpreter: Interpreter, node: cst.ClassDef, frame: Frame) -> 
     inner = Frame(frame.unit, frame.module, {}, frame, "class", function=frame.function)
     execute_block(interpreter, node.body, inner)
     annotations = inner.locals.pop("<annotations>", {})
+    for name, value in inner.locals.items():
+        if isinstance(value, Deferred):
+            inner.locals[name] = resolve(interpreter, value)
     cls = UserClass(node.name.value, frame.module, bases, inner.locals, annotations)
     paths = {base.path for base in bases if isinstance(base, External)}
     if paths & _ENUMS or any(isinstance(base, UserClass) and base.kind == "enum" for base in bases):

@@ -10,6 +10,7 @@ import libcst as cst
 
 from smemcheck.source.attributes import get_attribute
 from smemcheck.source.calls import arguments_of, make_lambda
+from smemcheck.source.imports import resolve
 from smemcheck.source.interpreter import Interpreter, iterate, type_name
 from smemcheck.source.operations import (
     BINARY,
@@ -25,6 +26,7 @@ from smemcheck.source.operations import (
     truth_of,
 )
 from smemcheck.source.values import (
+    Deferred,
     External,
     Frame,
     Instance,
@@ -45,13 +47,13 @@ def lookup(interpreter: Interpreter, name: str, frame: Frame, node: cst.CSTNode)
         if name in current.globals_declared:
             break
         if name in current.locals and (innermost or current.kind != "class"):
-            return current.locals[name]
+            return _read(interpreter, current, name)
         innermost = innermost and current.kind == "comprehension"
         current = current.parent
     while current is not None and current.kind != "module":
         current = current.parent
     if current is not None and name in current.locals:
-        return current.locals[name]
+        return _read(interpreter, current, name)
     module = frame.module
     try:
         return interpreter.namespace(module).lookup(name)
@@ -61,6 +63,13 @@ def lookup(interpreter: Interpreter, name: str, frame: Frame, node: cst.CSTNode)
     if builtin is not None:
         return builtin
     raise Raised("NameError", f"name '{name}' is not defined", place=Place(frame.unit, node))
+
+
+def _read(interpreter: Interpreter, frame: Frame, name: str) -> Any:
+    value = frame.locals[name]
+    if isinstance(value, Deferred):
+        value = frame.locals[name] = resolve(interpreter, value)
+    return value
 
 
 def _name(interpreter: Interpreter, node: cst.Name, frame: Frame) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.interpreter import Interpreter
-from smemcheck.source.values import External, Frame, ModuleValue, Obstacle, Place, Raised
+from smemcheck.source.values import Deferred, External, Frame, ModuleValue, Obstacle, Place, Raised
 
 
 def dotted(node: cst.BaseExpression | None) -> str:
@@ -76,6 +76,13 @@ def source_of(interpreter: Interpreter, node: cst.ImportFrom, frame: Frame, plac
     return External(f"<missing>.{name}")
 
 
+def resolve(interpreter: Interpreter, deferred: Deferred) -> Any:
+    """The value of an imported name, now that somebody reads it."""
+    from smemcheck.source.attributes import get_attribute
+
+    return get_attribute(interpreter, deferred.module, deferred.name, deferred.place)
+
+
 def member(interpreter: Interpreter, source: Any, name: str, place: Place) -> Any:
     """What ``from source import name`` binds."""
     from smemcheck.source.attributes import get_attribute
@@ -83,6 +90,9 @@ def member(interpreter: Interpreter, source: Any, name: str, place: Place) -> An
     if isinstance(source, External) and source.path.startswith("<missing>"):
         return Obstacle(f"module {source.path.removeprefix('<missing>.')} is not on disk", place)
     if isinstance(source, ModuleValue):
+        namespace = interpreter.namespace(source.module)
+        if namespace.may_have(name) or namespace.may_have("__getattr__"):
+            return Deferred(source, name, place)
         try:
             return get_attribute(interpreter, source, name, place)
         except Raised as raised:

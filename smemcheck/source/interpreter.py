@@ -23,6 +23,7 @@ from smemcheck.source.values import (
     Blocked,
     Builtin,
     Call,
+    Choice,
     ConfigValue,
     External,
     Frame,
@@ -88,16 +89,24 @@ class Path:
     consulted_target: bool = False
 
 
+@dataclass(slots=True)
+class Memory:
+    """What one question leaves for the next, by file and statement: what no path changes, and what could not be merged."""
+
+    kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
+    unmerged: set[tuple[str, int]] = field(default_factory=set)
+
+
 class Interpreter:
     """One run along one path. ``script`` says which side to take at the first unknown conditions; later ones take the true side."""
 
     def __init__(self, project: Project, world: World, script: list[bool], limits: Limits,
-                 kept: dict[tuple[str, int], Kept] | None = None) -> None:
+                 memory: Memory | None = None) -> None:
         self.project = project
         self.world = world
         self.limits = limits
         self.script = script
-        self.kept = kept if kept is not None else {}  # by file and statement: what no path and no question changes
+        self.memory = memory or Memory()
         self.conditions: list[Condition] = []
         self.steps = 0
         self.depth = 0
@@ -152,6 +161,24 @@ class Interpreter:
         if known is None:
             known = self._derived[key] = (obstacle, obstacle.again())
         return known[1]
+
+    def choose(self, choice: Choice) -> Any:
+        """The value that a name has on this path."""
+        for value, obstacle in zip(choice.values, choice.obstacles, strict=False):
+            if self.decide(obstacle):
+                return value
+        return choice.values[-1]
+
+    def take_back(self, count: int) -> None:
+        """Forget the decisions after the first ``count``: what they led to was explored apart and merged."""
+        for condition in self.conditions[count:]:
+            self._decided.pop(id(condition.obstacle), None)
+        del self.conditions[count:]
+        del self.script[count:]
+
+    def explore(self, question: Callable[[Interpreter], Any]) -> list[Path]:
+        """Run a question of its own, along all its paths."""
+        return Evaluator(self.project, self.world, self.limits, self.memory).paths(question)
 
     def truth(self, value: Any, place: Place | None) -> bool:
         """The truth of a value, as ``bool()`` would give it; an unknown is decided by the path."""
@@ -208,11 +235,11 @@ class Interpreter:
 class Evaluator:
     """Answers questions about one project as seen on one target."""
 
-    def __init__(self, project: Project, world: World, limits: Limits | None = None) -> None:
+    def __init__(self, project: Project, world: World, limits: Limits | None = None, memory: Memory | None = None) -> None:
         self.project = project
         self.world = world
         self.limits = limits or Limits()
-        self._kept: dict[tuple[str, int], Kept] = {}
+        self.memory = memory or Memory()
 
     def paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         """Run ``question`` along every path, up to the limit; the last path says so when there were more."""
@@ -235,7 +262,7 @@ class Evaluator:
                 return found
 
     def _run(self, question: Callable[[Interpreter], Any], script: list[bool]) -> Path:
-        interpreter = Interpreter(self.project, self.world, script, self.limits, self._kept)
+        interpreter = Interpreter(self.project, self.world, script, self.limits, self.memory)
         path = Path(None, ())
         try:
             path.value = question(interpreter)

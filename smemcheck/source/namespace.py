@@ -14,14 +14,16 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.definitions import define_function
-from smemcheck.source.imports import dotted
-from smemcheck.source.interpreter import Interpreter
+from smemcheck.source.imports import dotted, resolve
+from smemcheck.source.interpreter import Interpreter, Path
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.statements import MUTATING, bound_and_changed, execute
 from smemcheck.source.values import (
     Blocked,
     Builtin,
+    Choice,
     ConfigValue,
+    Deferred,
     External,
     Frame,
     Instance,
@@ -77,6 +79,17 @@ class Namespace:
         if index not in self._executed:
             self._execute(index)
 
+    def ran(self, index: int) -> dict[str, Any]:
+        """What a statement binds, run at its own time."""
+        self.run(index)
+        return {name: value for (name, at), value in self._bound.items() if at == index}
+
+    def may_have(self, name: str) -> bool:
+        """Whether a statement of the module binds the name whatever is unknown: a definition or an assignment."""
+        statements = self.module.statements
+        return any(statements[i].kind in ("def", "class", "simple", "from", "import") and may_bind(statements[i], name)
+                   for i in self.module.mentioning(name))
+
     def bound(self, name: str, index: int) -> Any:
         """What a statement that was run bound to ``name``; ``None`` when it did not."""
         return self._bound.get((name, index))
@@ -95,7 +108,8 @@ class Namespace:
         binders = self._binders(name)
         for index in reversed(binders):
             if index in self._running and name in self._running[index].locals:
-                return self._running[index].locals[name]  # a function defined in the statement is called by it
+                value = self._running[index].locals[name]
+                return resolve(self.interpreter, value) if isinstance(value, Deferred) else value  # a function defined in the statement is called by it
             if index >= time or index in self._running:
                 continue
             if index in self._stars:
@@ -107,6 +121,16 @@ class Namespace:
                 self._execute(index)
             if (name, index) in self._bound:
                 value = self._bound[(name, index)]
+                if value is _CHANGEABLE:
+                    self._bound.update({(n, index): v for n, v in self._run_now(index, merge=False).names.items()})
+                    if (name, index) not in self._bound or self._bound[(name, index)] is _CHANGEABLE:
+                        self._bound.pop((name, index), None)
+                        continue
+                    value = self._bound[(name, index)]
+                if isinstance(value, Choice):
+                    return self.interpreter.choose(value)
+                if isinstance(value, Deferred):
+                    value = self._bound[(name, index)] = resolve(self.interpreter, value)
                 if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
                     self._apply_changes(name, index, time)
                 return value
@@ -123,7 +147,7 @@ class Namespace:
         """Run one statement at its own time, and keep what it bound. What cannot change is kept for later questions too."""
         self._executed.add(index)
         interpreter = self.interpreter
-        kept = interpreter.kept.get((self.module.path, index))
+        kept = interpreter.memory.kept.get((self.module.path, index))
         if kept is None:
             kept = self._run_now(index)
         else:
@@ -133,7 +157,7 @@ class Namespace:
         for name, value in kept.names.items():
             self._bound[(name, index)] = value
 
-    def _run_now(self, index: int) -> Kept:
+    def _run_now(self, index: int, merge: bool = True) -> Kept:
         interpreter, statement = self.interpreter, self.module.statements[index]
         before = interpreter.times.get(self.module.path)
         conditions, tuners = len(interpreter.conditions), len(interpreter.tuners)
@@ -160,11 +184,49 @@ class Namespace:
             made, interpreter.notes = interpreter.notes, notes
             for note in made:
                 interpreter.note(note)
-        settled = len(interpreter.conditions) == conditions and len(interpreter.tuners) == tuners
-        if settled and statement.kind in ("def", "class", "import", "from", "simple", "if", "try") and names and all(
-                map(cannot_change, names.values())):
-            interpreter.kept[(self.module.path, index)] = kept
+        if len(interpreter.tuners) != tuners or not names or not merge:
+            return kept
+        key = (self.module.path, index)
+        if len(interpreter.conditions) == conditions:
+            if all(map(cannot_change, names.values())):
+                interpreter.memory.kept[key] = kept
+        elif any(map(cannot_change, names.values())) and key not in interpreter.memory.unmerged:
+            interpreter.memory.unmerged.add(key)  # also while it is being tried: an attempt inside the attempt would not end
+            merged = self._merged(index)
+            if merged is not None:
+                interpreter.take_back(conditions)
+                kept = interpreter.memory.kept[key] = merged
         return kept
+
+    def _merged(self, index: int) -> Kept | None:
+        """What a statement binds over all its paths, explored apart: one value, or a choice between the distinct ones.
+
+        So conditions that make no difference end here instead of doubling the paths of every question that reads the name.
+        """
+        paths = self.interpreter.explore(lambda inner: inner.namespace(self.module).ran(index))
+        finished = [path for path in paths if path.value is not None]
+        stopped = next((path.obstacle for path in paths if path.obstacle is not None), None)
+        if not finished:
+            return None
+        if stopped is not None:  # too many combinations, or one that could not be followed: nothing can be said for all
+            every = dict.fromkeys(name for path in finished for name in path.value)
+            return Kept({name: stopped.again() for name in every}, any(path.consulted_target for path in paths), ())
+        names: dict[str, Any] = {}
+        for name in dict.fromkeys(name for path in finished for name in path.value):
+            distinct: list[tuple[Any, Path]] = []
+            for path in finished:
+                value = path.value.get(name, _ABSENT)
+                if value is _ABSENT or not cannot_change(value):
+                    distinct = [(_CHANGEABLE, path)]
+                    break
+                if not any(is_same(value, other) for other, _ in distinct):
+                    distinct.append((value, path))
+            names[name] = distinct[0][0] if len(distinct) == 1 else Choice(
+                tuple(value for value, _ in distinct), tuple(_cause(path) for _, path in distinct[:-1]))
+        if all(value is _CHANGEABLE for value in names.values()):
+            return None
+        return Kept(names, any(path.consulted_target for path in paths),
+                    tuple(dict.fromkeys(note for path in paths for note in path.notes)))
 
     def _apply_changes(self, name: str, since: int, time: int) -> None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
@@ -233,6 +295,32 @@ class Kept:
     notes: tuple[str, ...]
 
 
+_ABSENT = object()
+_CHANGEABLE = object()  # a container or object that differs from path to path: reading it runs the statement on this path
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two unchanging values are the same to every question: equal data of the same type, or one object."""
+    if left is right:
+        return True
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    if isinstance(left, (bool, int, float, str, bytes, frozenset, External, Silent, Deferred)):
+        return type(left) is type(right) and bool(left == right)
+    if isinstance(left, ModuleValue) and isinstance(right, ModuleValue):
+        return left.module is right.module
+    if isinstance(left, Builtin) and isinstance(right, Builtin):
+        return left.function is right.function
+    return isinstance(left, Obstacle) and isinstance(right, Obstacle) and left.reason == right.reason
+
+
+def _cause(path: Path) -> Obstacle:
+    """A fresh unknown that stands for "this path": decided once for each name that depends on it."""
+    reasons = list(dict.fromkeys(condition.obstacle.reason for condition in path.conditions))
+    place = path.conditions[-1].obstacle.place if path.conditions else None
+    return Obstacle(" and ".join(reasons[-2:]) or "something that is not known", place)
+
+
 def cannot_change(value: Any) -> bool:
     """Whether a value is the same for every question: immutable, or a definition at a module's top level."""
     if isinstance(value, (tuple, frozenset)):
@@ -244,7 +332,8 @@ def cannot_change(value: Any) -> bool:
                    or (isinstance(v, Instance) and v.cls is value) for v in value.namespace.values())
     if isinstance(value, KernelValue):
         return cannot_change(value.function)
-    return value is None or isinstance(value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin))
+    return value is None or isinstance(
+        value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin, Obstacle, Deferred))
 
 
 def run_statement(interpreter: Interpreter, statement: Statement, frame: Frame) -> dict[str, Any]:

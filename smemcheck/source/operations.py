@@ -77,7 +77,9 @@ def truth_of(interpreter: Interpreter, value: Any, place: Place | None) -> bool 
                 result = interpreter.call(BoundMethod(method, value), [], {}, place or method.place)
                 return truth_of(interpreter, result, place)
         return True
-    if isinstance(value, (External, Silent)):
+    if isinstance(value, Silent):
+        return True
+    if isinstance(value, External):
         if interpreter.project.models.is_object(value.path):
             return True
         return Obstacle(f"whether {value.path} is true is not known", place)
@@ -99,8 +101,10 @@ def equal(interpreter: Interpreter, left: Any, right: Any, place: Place) -> bool
         if models.is_constant(left.path) and models.is_constant(right.path):
             return False
         return Obstacle(f"whether {left.path} equals {right.path} is not known", place)
-    if isinstance(left, (External, Silent)) or isinstance(right, (External, Silent)):
-        external, other = (left, right) if isinstance(left, (External, Silent)) else (right, left)
+    if isinstance(left, Silent) or isinstance(right, Silent):
+        return False
+    if isinstance(left, External) or isinstance(right, External):
+        external, other = (left, right) if isinstance(left, External) else (right, left)
         if interpreter.project.models.is_object(external.path) and not isinstance(other, Instance):
             return False
         return Obstacle(f"whether {external.path} equals something is not known", place)

@@ -80,9 +80,15 @@ def _is_interesting(statement: Statement) -> bool:
         return False
     if statement.kind == "def":
         return bool(_TUNES.search(statement.decorator_text)) or bool(_TUNES_INSIDE.search(statement.text))
+    return bool(_TUNES_INSIDE.search(statement.text)) or _calls_a_factory(statement)
+
+
+def _calls_a_factory(statement: Statement) -> bool:
+    """Whether a statement calls a function of the same file that tunes something."""
     if statement.kind == "class":
-        return bool(_TUNES_INSIDE.search(statement.text))
-    return True
+        return False
+    return any(other.defined_name in statement.mentions and other.kind == "def" and _TUNES_INSIDE.search(other.definition_text)
+               for other in statement.module.statements[: statement.index])
 
 
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:

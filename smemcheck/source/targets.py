@@ -132,8 +132,6 @@ def set_item(interpreter: Interpreter, container: Any, key: Any, value: Any, pla
             container[key] = value
         except (IndexError, TypeError, ValueError) as error:
             raise Raised(type(error).__name__, str(error), place=place) from None
-    elif isinstance(container, External) and container.path == "os.environ":
-        interpreter.environment[key] = value
     elif isinstance(container, Instance) and isinstance(container.cls, UserClass):
         try:
             method = container.cls.lookup("__setitem__")

@@ -55,6 +55,26 @@ class Obstacle:
         return f"<unknown: {self.reason}>"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Choice:
+    """A module-level name whose value depends on something unknown: its distinct values, chosen when it is read.
+
+    ``obstacles[i]`` is the unknown that decides between ``values[i]`` and the later ones.
+    """
+
+    values: tuple[Any, ...]
+    obstacles: tuple[Obstacle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A name that an import bound and nobody has read yet: which module it comes from. Reading it evaluates it."""
+
+    module: Any
+    name: str
+    place: Place
+
+
 @dataclass(frozen=True, slots=True)
 class External:
     """Something outside the analysed source, by its dotted path: ``torch.cuda``, ``triton.language.exp``, ``einops``."""

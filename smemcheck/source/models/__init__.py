@@ -110,8 +110,11 @@ class Models:
         if first == "triton" and name != "triton":
             parent, _, last = name.rpartition(".")
             return self.has_triton(parent, last)
-        if name in torch_model.ABSENT or first in ("torch_npu", "torch_xla", "torch_musa", "habana_frameworks"):
+        if name in torch_model.ABSENT or first in ("torch_npu", "torch_xla", "torch_musa", "habana_frameworks", "libtpu"):
             return False
+        if first == "amdsmi":
+            target = interpreter.target()
+            return False if target is not None and target.backend != "hip" else None
         return True if first in _ALWAYS_INSTALLED else None
 
     def installation(self, interpreter: Interpreter, name: str, place: Place) -> Obstacle:
@@ -131,6 +134,8 @@ class Models:
             return External(path)
         if value.path.startswith(standard.SILENT):
             return Silent(path)
+        if name in ("__name__", "__qualname__") and value.path.startswith("builtins."):
+            return value.path.rpartition(".")[2]
         if path == "torch.cuda.nvtx":
             return Silent(path)
         if path.rpartition(".")[2] == "itemsize" and self.is_constant(value.path):
@@ -143,12 +148,6 @@ class Models:
 
     def subscript(self, interpreter: Interpreter, value: External, key: Any, place: Place) -> Any:
         """``external[key]``."""
-        if value.path == "os.environ":
-            if isinstance(key, Obstacle):
-                return key.again()
-            if key in interpreter.environment:
-                return interpreter.environment[key]
-            raise Raised("KeyError", repr(key), place=place)
         if value.path.startswith(("typing.", "collections.abc.", "builtins.", "torch.Tensor")):
             return value
         return Obstacle(f"{value.path}[…] is not modelled", place)

@@ -33,23 +33,11 @@ from smemcheck.source.values import (
 
 
 def environment_get(call: Call) -> Any:
-    """``os.environ.get`` and ``os.getenv``: variables are unset unless the user gave them."""
+    """``os.getenv``: variables are unset unless the user gave them."""
     name = call.argument(0, "key")
     if isinstance(name, Obstacle):
         return name.again()
     return call.interpreter.environment.get(name, call.argument(1, "default"))
-
-
-def _environment_pop(call: Call) -> Any:
-    name = call.argument(0, "key")
-    return name.again() if isinstance(name, Obstacle) else call.interpreter.environment.pop(name, call.argument(1, "default"))
-
-
-def _environment_set(call: Call) -> Any:
-    name, value = call.arguments[:2]
-    if not isinstance(name, Obstacle):
-        return call.interpreter.environment.setdefault(name, value)
-    return name.again()
 
 
 # ------------------------------------------------------------------------------------------------------- math
@@ -355,9 +343,7 @@ _BINARY_OPERATORS: dict[str, type[cst.CSTNode]] = {
 assert set(_BINARY_OPERATORS.values()) <= set(BINARY)
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
-    "os.getenv": environment_get, "os.environ.get": environment_get, "os.environ.pop": _environment_pop,
-    "os.environ.setdefault": _environment_set,
-    "os.environ.copy": lambda call: dict(call.interpreter.environment),
+    "os.getenv": environment_get,
     "os.path.exists": _exists, "os.path.isfile": _exists, "os.path.isdir": _exists,
     **{f"os.path.{n}": _path_function(n) for n in ("join", "dirname", "basename", "splitext", "abspath", "realpath", "normpath")},
     "os.fspath": lambda call: str(call.arguments[0]), "os.cpu_count": lambda call: call.unknown("the user's machine is not known"),
@@ -381,8 +367,12 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "warnings.warn": lambda call: None, "warnings.filterwarnings": lambda call: None, "warnings.simplefilter": lambda call: None,
     "typing.cast": _cast, "typing.TypeVar": _silent("TypeVar"), "typing.overload": _abstract, "typing.final": _abstract,
     "abc.abstractmethod": _abstract, "importlib.util.find_spec": _find_spec, "importlib.metadata.version": _version_of,
+    "importlib.metadata.entry_points": lambda call: [],
     "platform.system": lambda call: {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
     "platform.machine": lambda call: call.interpreter.world.machine,
+    "platform.uname": lambda call: Instance(External("types.SimpleNamespace"), {
+        "system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
+        "machine": call.interpreter.world.machine, "release": call.unknown("the release of the user's system is not known")}),
     "types.SimpleNamespace": lambda call: Instance(External("types.SimpleNamespace"), dict(call.keywords)),
     "types.MappingProxyType": lambda call: call.arguments[0],
     "threading.Lock": _silent("lock"), "threading.RLock": _silent("lock"), "threading.local": _silent("local"),
@@ -391,7 +381,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
     **{f"math.{n}": (lambda interpreter, v=getattr(math, n): v) for n in ("pi", "e", "inf", "nan", "tau")},
-    "sys.platform": lambda interpreter: interpreter.world.platform,
+    "os.environ": lambda interpreter: interpreter.environment, "sys.platform": lambda interpreter: interpreter.world.platform,
     "sys.version_info": lambda interpreter: tuple(map(int, interpreter.world.versions.get("python", "3.11.0").split(".")[:3])),
     "sys.maxsize": lambda interpreter: sys.maxsize, "sys.modules": lambda interpreter: External("sys.modules"),
     "sys.argv": lambda interpreter: Obstacle("the command line is not known"),

@@ -169,6 +169,19 @@ def _device_properties(call: Call) -> Any:
     return found
 
 
+def _backends(interpreter: Interpreter) -> Any:
+    """``triton.backends.backends``: both of Triton's own, of which the target's is the active one."""
+    target = interpreter.target()
+    if target is None:
+        return Obstacle("the active backend depends on the target")
+    found = {}
+    for name, backend in (("nvidia", "cuda"), ("amd", "hip")):
+        active = target.backend == backend
+        driver = Instance(External("triton.backends.Driver"), {"is_active": Builtin("is_active", lambda call, a=active: a)})
+        found[name] = Instance(External("triton.backends.Backend"), {"driver": driver, "compiler": External("triton.backends.compiler")})
+    return found
+
+
 def constexpr(call: Call) -> Any:
     """``tl.constexpr(value)``."""
     value = call.argument(0, "value")
@@ -189,6 +202,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "triton.set_allocator": lambda call: None, "triton.runtime.driver.set_active": lambda call: None,
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
+    "triton.backends.backends": _backends,
     "triton.__version__": lambda interpreter: interpreter.world.versions.get(
         "triton", Obstacle("the version of Triton is not known, because none is installed")),
 }
