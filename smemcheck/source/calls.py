@@ -207,7 +207,18 @@ def instantiate(interpreter: Interpreter, cls: UserClass, call: Call) -> Any:
             raise Raised("TypeError", f"{cls.name}() takes no arguments", place=call.place) from None
         return instance
     call_value(interpreter, BoundMethod(initializer, instance), call)
+    _notice_tuner(interpreter, instance, call)
     return instance
+
+
+def _notice_tuner(interpreter: Interpreter, instance: Instance, call: Call) -> None:
+    """An object that holds a kernel and a list of configs is a tuner, whatever its class is called."""
+    from smemcheck.source.attributes import innermost_kernel
+
+    kernel, configs = instance.attributes.get("fn"), instance.attributes.get("configs")
+    if isinstance(configs, list) and isinstance(innermost_kernel(kernel), KernelValue) and not any(
+            tuner.instance is instance for tuner in interpreter.tuners):
+        interpreter.tuners.append(TunerValue(kernel, instance.attributes, call.place, instance))
 
 
 def dataclass_fields(cls: UserClass) -> list[str]:

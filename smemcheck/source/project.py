@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import email.parser
 import os
+import re
 from typing import TYPE_CHECKING
 
 from smemcheck.model import Position, Problem
@@ -97,6 +99,22 @@ class Project:
         while self._holds(os.path.dirname(folder), "__init__.py"):
             folder = os.path.dirname(folder)
         return folder
+
+    def distribution_version(self, module: Module, name: str) -> str | None:
+        """The version of the distribution that ``module`` is part of, from the metadata beside the package (PKG-INFO, dist-info)."""
+        folder = self.root(module)
+        self._holds(folder, "")
+        found = [e for e in self._entries[folder] if e == "PKG-INFO" or e.endswith(".dist-info")]
+        for entry in found:
+            path = os.path.join(folder, entry) if entry == "PKG-INFO" else os.path.join(folder, entry, "METADATA")
+            try:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    metadata = email.parser.HeaderParser().parse(file)
+            except OSError:
+                continue
+            if re.sub(r"[-_.]+", "-", metadata.get("Name", "")).lower() == re.sub(r"[-_.]+", "-", name).lower():
+                return metadata.get("Version")
+        return None
 
     def find(self, name: str, importer: Module) -> Module | None:
         """The module of an absolute name as ``importer`` would see it; ``None`` when it is not in the analysed source."""

@@ -255,7 +255,7 @@ def forget(interpreter: Interpreter, nodes: Sequence[cst.CSTNode], obstacle: Obs
         if holder is not None and isinstance(holder.locals[name], (list, dict, set)):
             raise Blocked(Obstacle(f"'{name}' is changed in a loop whose length is not known: {obstacle.reason}", obstacle.place))
     for name in finder.bound:
-        bind_name(frame, name, obstacle.again())
+        bind_name(interpreter, frame, name, obstacle.again())
 
 
 def _try(interpreter: Interpreter, node: cst.Try, frame: Frame) -> Signal | None:
@@ -407,24 +407,24 @@ def _nonlocal(interpreter: Interpreter, node: cst.Nonlocal, frame: Frame) -> Sig
 
 
 def _function(interpreter: Interpreter, node: cst.FunctionDef, frame: Frame) -> Signal | None:
-    bind_name(frame, node.name.value, define_function(interpreter, node, frame))
+    bind_name(interpreter, frame, node.name.value, define_function(interpreter, node, frame))
     return None
 
 
 def _class(interpreter: Interpreter, node: cst.ClassDef, frame: Frame) -> Signal | None:
-    bind_name(frame, node.name.value, define_class(interpreter, node, frame))
+    bind_name(interpreter, frame, node.name.value, define_class(interpreter, node, frame))
     return None
 
 
 def _import(interpreter: Interpreter, node: cst.Import, frame: Frame) -> Signal | None:
     for name, value in import_module(interpreter, node, frame):
-        bind_name(frame, name, value)
+        bind_name(interpreter, frame, name, value)
     return None
 
 
 def _import_from(interpreter: Interpreter, node: cst.ImportFrom, frame: Frame) -> Signal | None:
     for name, value in import_from(interpreter, node, frame):
-        bind_name(frame, name, value)
+        bind_name(interpreter, frame, name, value)
     return None
 
 

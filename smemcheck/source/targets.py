@@ -31,7 +31,7 @@ from smemcheck.source.values import (
 def assign_target(interpreter: Interpreter, target: cst.BaseExpression, value: Any, frame: Frame) -> None:
     """Bind ``value`` to ``target`` in ``frame``. Raises :class:`Blocked` when what would change cannot be told."""
     if isinstance(target, cst.Name):
-        bind_name(frame, target.value, value)
+        bind_name(interpreter, frame, target.value, value)
     elif isinstance(target, (cst.Tuple, cst.List)):
         _unpack(interpreter, target, value, frame)
     elif isinstance(target, cst.StarredElement):
@@ -49,13 +49,13 @@ def assign_target(interpreter: Interpreter, target: cst.BaseExpression, value: A
         raise Blocked(Obstacle(f"assigning to {type(target).__name__} is not modelled", Place(frame.unit, target)))
 
 
-def bind_name(frame: Frame, name: str, value: Any) -> None:
+def bind_name(interpreter: Interpreter, frame: Frame, name: str, value: Any) -> None:
     """Bind a name where Python would: in the frame, its module (``global``) or an enclosing function (``nonlocal``)."""
     owner = frame
     if name in frame.globals_declared:
-        while owner.kind != "module" and owner.parent is not None:
-            owner = owner.parent
-    elif name in frame.nonlocals_declared:
+        interpreter.namespace(frame.module).set(name, value)
+        return
+    if name in frame.nonlocals_declared:
         owner = frame.parent or frame
         while owner.parent is not None and name not in owner.locals:
             owner = owner.parent

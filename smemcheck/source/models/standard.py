@@ -326,12 +326,28 @@ def _version_of(call: Call) -> Any:
     versions = call.interpreter.world.versions
     if isinstance(name, str) and name in versions:
         return versions[name]
+    own = call.interpreter.project.distribution_version(call.place.unit.module, name) if isinstance(name, str) else None
+    if own is not None:
+        return own
     if isinstance(name, str):
         models = call.interpreter.project.models
         if call.interpreter.guarded and not call.interpreter.decide(
                 models.installation(call.interpreter, name, call.place)):
             raise Raised("PackageNotFoundError", name, place=call.place)
     return call.unknown(f"the installed version of {name if isinstance(name, str) else 'a package'} is not known")
+
+
+def _import_module(call: Call) -> Any:
+    from smemcheck.source.imports import find
+    from smemcheck.source.values import Frame
+
+    name, package = call.argument(0, "name"), call.argument(1, "package")
+    if obstacle := first_obstacle(name, package):
+        return obstacle
+    if not isinstance(name, str) or (name.startswith(".") and not isinstance(package, str)):
+        return call.unknown("which module is imported is not known")
+    absolute = package.rsplit(".", len(name) - len(name.lstrip(".")) - 1)[0] + "." + name.lstrip(".") if name.startswith(".") else name
+    return find(call.interpreter, absolute, Frame(call.place.unit, call.place.unit.module, kind="module"), call.place)
 
 
 def _abstract(call: Call) -> Any:
@@ -367,6 +383,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "warnings.warn": lambda call: None, "warnings.filterwarnings": lambda call: None, "warnings.simplefilter": lambda call: None,
     "typing.cast": _cast, "typing.TypeVar": _silent("TypeVar"), "typing.overload": _abstract, "typing.final": _abstract,
     "abc.abstractmethod": _abstract, "importlib.util.find_spec": _find_spec, "importlib.metadata.version": _version_of,
+    "importlib.import_module": _import_module,
     "importlib.metadata.entry_points": lambda call: [],
     "platform.system": lambda call: {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
     "platform.machine": lambda call: call.interpreter.world.machine,
