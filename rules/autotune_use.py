@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from smemcheck.errors import did_you_mean
-from smemcheck.model import Config, Parameter, Severity, Site, SiteKind
+from smemcheck.model import Config, Kernel, Parameter, Severity, Site, SiteKind, Unknown
 from smemcheck.rules.compiler_options import KNOWN
 from smemcheck.rules.engine import Observation, SiteCase, each_config, rule
 from smemcheck.rules.example import Example, copy_kernel
+from smemcheck.rules.kernel_effects import Effect, Kind, happens, may_change_its_input, read_effects
 from smemcheck.rules.wording import config_text
 
 _OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -84,6 +85,92 @@ def config_names_no_parameter(case: SiteCase) -> Iterator[Observation]:
         )
 
     yield from each_config(case, wrong)
+
+
+_ADDS = copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}').replace("tl.store(y_ptr", "tl.atomic_add(y_ptr")
+_IN_PLACE = (
+    copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}')
+    .replace("tl.store(y_ptr", "tl.store(x_ptr")
+    .replace(", mask=offsets < n), mask", ", mask=offsets < n) * 2, mask")
+)
+
+
+@rule(
+    "SMC403",
+    "trial-changes-data",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[
+        Example("every trial adds to the sum again", _ADDS),
+        Example("every trial doubles the values again", _IN_PLACE),
+    ],
+    valid=[
+        Example(
+            "the sum is reset before every trial", _ADDS.replace('key=["n"]', 'key=["n"], reset_to_zero=["y_ptr"]')
+        ),
+        Example("the values are restored", _IN_PLACE.replace('key=["n"]', 'key=["n"], restore_value=["x_ptr"]')),
+        Example("one config needs no trial", _ADDS.replace('        triton.Config({"BLOCK": 128}),\n', "")),
+    ],
+)
+def trial_changes_data(case: SiteCase) -> Iterator[Observation]:
+    """The kernel adds atomically into an argument, or writes one that it reads, and every trial run does so again.
+
+    The autotuner launches each config many times on the user's own tensors. `reset_to_zero` clears a sum before every
+    run, `restore_value` brings the old contents back; a `pre_hook` can do either. Without, the first call of every new
+    key returns wrong results.
+
+    Only what the kernel's body certainly does is reported: accesses inside helpers, or under a constexpr that the configs
+    do not set, are not.
+    """
+    guarded = _guarded_arguments(case.site)
+    kernel, configs = _tuned(case.site)
+    if guarded is None or kernel is None or len(configs) < 2 or not may_change_its_input(kernel):
+        return
+    done = read_effects(kernel)
+    found = [effect for effect in done.accesses if effect.parameter not in guarded]
+    certain = [effect for effect in found if any(happens(effect, dict(c.kwargs), done.static) for c in configs)]
+    for parameter in dict.fromkeys(effect.parameter for effect in certain):
+        message = _repeated(parameter, [effect for effect in certain if effect.parameter == parameter])
+        if message and not any(_is_handshake(effect) for effect in found if effect.parameter == parameter):
+            yield Observation(message)
+
+
+def _tuned(site: Site) -> tuple[Kernel | None, tuple[Config, ...]]:
+    """The kernel and its list on the first target that knows both."""
+    for answer in site.answers.values():
+        if site.kind is SiteKind.AUTOTUNE and isinstance(answer.kernel, Kernel) and isinstance(answer.configs, tuple):
+            return answer.kernel, answer.configs
+    return None, ()
+
+
+def _guarded_arguments(site: Site) -> frozenset[str] | None:
+    """The arguments that are reset or restored; ``None`` when a hook may do so or the names are unknown."""
+    if site.options.get("pre_hook") or any(config.has_pre_hook for config in _configs(site)):
+        return None
+    if isinstance(site.reset_to_zero, Unknown) or isinstance(site.restore_value, Unknown):
+        return None
+    return frozenset((*site.reset_to_zero, *site.restore_value))
+
+
+def _is_handshake(effect: Effect) -> bool:
+    """A counter or lock that the kernel itself sets back."""
+    return effect.kind is Kind.SYNCHRONISE or effect.constant
+
+
+def _repeated(parameter: str, accesses: list[Effect]) -> str:
+    first = {kind: next((effect for effect in accesses if effect.kind is kind), None) for kind in Kind}
+    added, read, written = first[Kind.ACCUMULATE], first[Kind.LOAD], first[Kind.STORE]
+    if added is not None:
+        return (
+            f"every trial run does tl.{added.operation} into {parameter} again (line {added.position.line}): name it in "
+            "reset_to_zero or restore_value"
+        )
+    if read is not None and written is not None and accesses.index(read) < accesses.index(written):
+        return (
+            f"every trial run reads {parameter} (line {read.position.line}) after the one before has written it "
+            f"(line {written.position.line}): name it in restore_value"
+        )
+    return ""
 
 
 @rule(
