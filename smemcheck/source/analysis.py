@@ -26,6 +26,7 @@ class Analysis:
         self.project = Project(Models(root))
         self.evaluators = {
             target.name: Evaluator(self.project, World(target, dict(settings.environment), versions)) for target in targets}
+        self.launches: dict[str, Any] = {}  # by scanned root: what specialize.launches found, so that it is found once
 
     def call(self, function: Any, arguments: Mapping[str, Any], target: Target) -> Value | Unknown:
         """What a function of the source (a heuristic) gives for named arguments, passed to it as one dict.

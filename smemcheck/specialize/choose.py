@@ -14,11 +14,12 @@ from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type
 from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
+from smemcheck.specialize.launches import Proposal, proposals_of
 from smemcheck.specialize.recorded import Recorded, RecordedSpecializations
 
 
 def specialize(
-    site: Site, _project: Evaluates, settings: Settings, recorded: Sequence[RecordedSpecializations]
+    site: Site, project: Evaluates, settings: Settings, recorded: Sequence[RecordedSpecializations]
 ) -> tuple[Specialization | Unknown, ...]:
     """The specialisations of ``site``: recorded ones, else what ``--bind`` and pyproject.toml say, the rest inferred.
 
@@ -44,7 +45,8 @@ def specialize(
         return tuple(one for answer in answers for one in _override(site, use, answer, bound, settings))
     tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
     given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), bound]
-    return tuple(_inferred(site, use, given, settings))
+    proposals = proposals_of(site, use, project, settings, _set_elsewhere(site))
+    return tuple(_inferred(site, use, given, proposals, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ def _override(
 
 
 def _inferred(
-    site: Site, use: KernelUse, given: Sequence[_Given], settings: Settings
+    site: Site, use: KernelUse, given: Sequence[_Given], proposals: Sequence[Proposal], settings: Settings
 ) -> Iterator[Specialization | Unknown]:
-    """What the user gave, and for the rest what the kernel's body says."""
+    """What the user gave, for the rest what the launches say, and for what they leave open what the kernel's body says."""
     names = [parameter.name for parameter in site.parameters]
     for table in given:
         strange = next((one.parameter for one in table.parameters if one.parameter not in names), None)
@@ -114,7 +116,10 @@ def _inferred(
             return
     kinds = {kind.parameter: kind for kind in use.kinds}
     set_elsewhere = _set_elsewhere(site)
-    for arguments, assumptions in _combinations(site, use, given, settings):
+    combinations = list(_combinations(site, use, given, settings))
+    for arguments, assumptions in itertools.islice(
+        _with_launches(combinations, proposals), settings.max_specializations
+    ):
         if isinstance(arguments, Unknown):
             yield arguments
             continue
@@ -134,6 +139,27 @@ def _inferred(
             )
         else:
             yield _build(site, kinds, arguments, assumptions)
+
+
+def _with_launches(
+    combinations: Sequence[tuple[dict[str, Argument] | Unknown, list[Assumption]]], proposals: Sequence[Proposal]
+) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption]]]:
+    """Each launch under each combination of the values that were given; without launches the combinations alone."""
+    if not proposals:
+        yield from combinations
+        return
+    yield from (one for one in combinations if isinstance(one[0], Unknown))
+    seen = set()
+    for proposal in proposals:
+        for arguments, assumptions in combinations:
+            if isinstance(arguments, Unknown):
+                continue
+            merged = {**proposal.arguments, **arguments}
+            key = tuple(sorted((n, str(a.type), repr(a.value), a.divisible) for n, a in merged.items()))
+            if key not in seen:
+                seen.add(key)
+                kept = [assumption for assumption in proposal.assumptions if assumption.parameter not in arguments]
+                yield merged, [*kept, *assumptions]
 
 
 def _set_elsewhere(site: Site) -> set[str]:

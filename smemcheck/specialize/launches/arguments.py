@@ -1,0 +1,103 @@
+"""From a launch to a specialisation: Triton's type of each argument, constants, multiples of 16, and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smemcheck.model import Assumption, AttributeValue, Dtype, Parameter, Site, Unknown, Value
+from smemcheck.source.freeze import freeze
+from smemcheck.source.values import Instance, Obstacle
+from smemcheck.specialize.dtypes import canonical_dtype, is_float, value_text
+from smemcheck.specialize.given import Argument, argument_of_type, argument_of_value
+from smemcheck.specialize.kinds import Kind, ParameterKind
+from smemcheck.specialize.launches.search import Recorded
+from smemcheck.specialize.launches.tensors import Tensor
+from smemcheck.specialize.launches.torch_calls import dtype_of
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What one launch says: arguments for the parameters it settles, and how many it leaves to the kernel's body."""
+
+    arguments: Mapping[str, Argument]
+    assumptions: tuple[Assumption, ...]
+    unknown: int
+    effort: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return tuple((name, a.type, type(a.value).__name__, a.value) for name, a in self.arguments.items())
+
+
+def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], elsewhere: set[str]) -> Proposal:
+    """The arguments of a launch. Values that are not known are left out."""
+    launch = recorded.launch
+    arguments: dict[str, Argument] = {}
+    assumptions: list[Assumption] = []
+    unknown = 0
+    for parameter in site.parameters:
+        name = parameter.name
+        if name not in launch.arguments:
+            if name in elsewhere and parameter.is_constexpr:
+                continue
+            if parameter.has_default and not isinstance(parameter.default, Unknown):
+                arguments[name] = argument_of_value(parameter.default, parameter)
+            else:
+                unknown += 1
+            continue
+        value = launch.arguments[name]
+        argument, because = _argument(value, parameter, kinds[name])
+        if argument is None:
+            unknown += not (parameter.is_constexpr and name in elsewhere)
+            continue
+        arguments[name] = argument
+        text = value_text(argument.value) if argument.type == "constexpr" else str(argument.type)
+        assumptions.append(
+            Assumption(name, text, f"{because} in an example launch from {recorded.entry}()", launch.position)
+        )
+    return Proposal(arguments, tuple(assumptions), unknown, recorded.effort)
+
+
+def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:
+    if isinstance(value, Obstacle):
+        return None, ""
+    if isinstance(value, Tensor):
+        return _tensor_argument(value, parameter, kind)
+    dtype = dtype_of(value)
+    if dtype is not None:
+        name = canonical_dtype(dtype.path)
+        return (Argument("constexpr", Dtype("i1" if name == "u1" else name)), "a dtype") if name else (None, "")
+    if isinstance(value, Instance) and "value" not in value.attributes:
+        return None, ""
+    frozen: Value | Unknown = freeze(value)
+    if isinstance(frozen, Unknown) or (isinstance(frozen, AttributeValue) and frozen.path.startswith("torch.")):
+        return None, ""
+    if frozen is None and not parameter.is_constexpr:
+        return Argument("constexpr", None), "not given"
+    if isinstance(frozen, tuple) and not parameter.is_constexpr:
+        return None, ""
+    return argument_of_value(frozen, parameter), "computed"
+
+
+def _tensor_argument(value: Tensor, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:
+    if parameter.is_constexpr:
+        return None, ""
+    guessed = "<guessed>" in value.attributes
+    if kind.kind is not Kind.POINTER and (guessed or kind.kind is Kind.DESCRIPTOR):
+        return None, ""
+    body = kind.type.lstrip("*").removeprefix("k") if kind.kind is Kind.POINTER else ""
+    dtype = dtype_of(value.dtype)
+    if dtype is None:
+        return None, ""
+    if value.assumed and body and not is_float(body) and not value.integral:
+        return None, ""
+    name = canonical_dtype(dtype.path)
+    if name is None:
+        return None, ""
+    if value.assumed and body == "fp32" and name in ("fp16", "bf16"):
+        return argument_of_type("*fp32", parameter), kind.because
+    because = "a tensor whose dtype is the caller's choice" if value.assumed else "a tensor of this dtype"
+    type_ = "*" + ("u1" if name == "u1" else name)
+    return argument_of_type(type_, parameter), because

@@ -1,0 +1,113 @@
+"""Which example runs are made: the search over plans, and the launches that every kernel had in them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from smemcheck.source.analysis import Analysis
+from smemcheck.source.discovery import python_files
+from smemcheck.source.interpreter import Memory
+from smemcheck.source.module import Module
+from smemcheck.source.values import Blocked, Raised
+from smemcheck.specialize.launches.engine import Choice, ExampleInterpreter, Hints, Launch, Plan, example_project
+from smemcheck.specialize.launches.entries import Callers, Entry, start
+from smemcheck.specialize.launches.tensors import Sizes
+
+MOST_RUNS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch, and how far from the plainest example its run was: 0 is the plain one."""
+
+    launch: Launch
+    plan: Plan
+    entry: str
+    effort: int
+
+
+class Launches:
+    """The launches of a project's kernels. Entries are run once, whichever kernel asks first."""
+
+    def __init__(
+        self, analysis: Analysis, target: str, root: str, exclude: Sequence[str], respect_gitignore: bool
+    ) -> None:
+        evaluator = analysis.evaluators[target]
+        self.world = evaluator.world
+        self.project = example_project(evaluator.project)
+        self.memory = Memory()
+        self.hints = Hints()
+        self.callers = Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        self.run_entries: set[tuple[str, int]] = set()
+        self.found: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
+
+    def of(self, path: str, name: str, line: int) -> list[Recorded]:
+        """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
+        for entry in self.callers.reaching(path, name, line):
+            if entry.key not in self.run_entries:
+                self.run_entries.add(entry.key)
+                self._explore(entry)
+        return sorted(self.found[(path, line)], key=lambda one: one.effort)
+
+    def _explore(self, entry: Entry) -> None:
+        pending: list[tuple[int, Plan]] = [
+            (0, Plan()),
+            (1, Plan(sizes=Sizes(dimension=128))),
+            (2, Plan(optional=True, sizes=Sizes(batch=1))),
+            (3, Plan(flags=True)),
+            (4, Plan(optional=True, flags=True, sizes=Sizes(batch=1, dimension=128))),
+            (7, Plan(dtype="torch.float32")),
+        ]
+        flipped: set[Hashable] = set()
+        runs = 0
+        while pending and runs < MOST_RUNS:
+            pending.sort(key=lambda item: item[0])
+            effort, plan = pending.pop(0)
+            runs += 1
+            interpreter = self._run(entry, plan)
+            for launch in interpreter.launches:
+                place = launch.kernel.function.place.position
+                self.found[(place.path, place.line)].append(
+                    Recorded(launch, plan, entry.statement.defined_name or "", effort)
+                )
+            if not interpreter.launches and effort == 0:
+                continue
+            for choice in interpreter.choices.values():
+                pending.extend(_flips(choice, plan, effort, flipped))
+
+    def _run(self, entry: Entry, plan: Plan) -> ExampleInterpreter:
+        interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints)
+        with contextlib.suppress(Raised, Blocked, KeyError, RecursionError):  # launches made before that point count
+            start(interpreter, entry)
+        return interpreter
+
+
+_COST = {"optional": 5, "flag": 5, "text": 6, "value": 8, "dtype": 7, "condition": 8}
+
+
+def _flips(choice: Choice, plan: Plan, effort: int, flipped: set[Hashable]) -> Iterator[tuple[int, Plan]]:
+    cost = _COST.get(choice.kind)
+    if cost is None or any(key == choice.key for key, _ in plan.choices):
+        return
+    for other in range(choice.count):
+        if other == choice.taken or (choice.key, other) in flipped:
+            continue
+        flipped.add((choice.key, other))
+        yield effort + cost, replace(plan, choices=(*plan.choices, (choice.key, other)))
+
+
+def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_gitignore: bool) -> Iterator[Module]:
+    project = analysis.project
+    for path in python_files(root, exclude, respect_gitignore):
+        try:
+            with open(path, "rb") as file:
+                if b"torch" not in file.read():
+                    continue
+        except OSError:
+            continue
+        module = project.module(path)
+        if module is not None:
+            yield module

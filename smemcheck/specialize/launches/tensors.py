@@ -1,0 +1,147 @@
+"""Example tensors: what launch code sees of a tensor that nobody has made yet.
+
+Sizes are plain integers, chosen for an example launch, so that everything computed from them is plain Python. What is not
+known of a tensor (its rank, at first) is settled by the first code that needs it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from smemcheck.source.values import External, Instance
+
+TENSOR = External("torch.Tensor")
+
+_BATCH = re.compile(r"(?i)^(b|bs|bsz|nb|z|batch\w*)$")
+_DIMENSION = re.compile(
+    r"(?i)^(d|k|v|c|e|dk|dv|dqk|dhqk|dhhv|dhv|\w*dim\w*|\w*hidden\w*|\w*feat\w*|\w*cols?|width|\w*channels?|dstate|vocab\w*|w)$"
+)
+_HEADS = re.compile(r"(?i)^(h|hq|hk|hv|hkv|nh|n?q?k?v?_?heads?\w*|\w*n?heads?\w*|num_heads)$")
+_GROUPS = re.compile(r"(?i)^(g|\w*groups?)$")
+_SEQUENCE = re.compile(
+    r"(?i)^(t|s|l|m|n|tq|tk|tv|seq\w*|\w*len\w*|\w*ctx\w*|\w*tokens?\w*|\w*rows?|total\w*|n_?frames)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The numbers of one example: elements in each kind of dimension."""
+
+    dimension: int = 64
+    batch: int = 2
+    sequence: int = 1024
+    heads: int = 4
+    groups: int = 2
+
+    def of(self, name: str, index: int, rank: int) -> int:
+        """An example size for a dimension by its name in the code, and by its position where it has none."""
+        last = index == rank - 1
+        if name.isdigit():
+            return int(name)
+        if _DIMENSION.match(name) and not (index == 0 and rank > 1):
+            return self.dimension
+        if last and rank > 1 and not re.match(r"(?i)^(t|s|l|\w*len\w*|h|\w*heads)$", name):
+            return self.dimension
+        for pattern, size in (
+            (_BATCH, self.batch),
+            (_GROUPS, self.groups),
+            (_HEADS, self.heads),
+            (_SEQUENCE, self.sequence),
+        ):
+            if name and pattern.match(name):
+                return size
+        if rank == 1:
+            return self.dimension
+        if index == 0 and rank > 2:
+            return self.batch
+        if rank == 4 and index == 2:
+            return self.heads
+        return self.sequence
+
+
+@dataclass(eq=False, slots=True)
+class Geometry:
+    """Sizes and strides, shared by tensors that have the same. ``dims`` is ``None`` while the rank is not known."""
+
+    sizes: Sizes
+    dims: list[int] | None = None
+    strides: list[int] | None = None  # of a view that is not contiguous
+    known: dict[int, int] = field(default_factory=dict)  # by index as written, until the rank is known
+    names: dict[int, str] = field(default_factory=dict)
+
+    def settle(self, rank: int, names: Sequence[str] = ()) -> list[int]:
+        """Give the tensor ``rank`` dimensions, unless it has them already."""
+        if self.dims is None:
+            dims = [self.sizes.of(names[i] if i < len(names) else "", i, rank) for i in range(rank)]
+            for index, size in self.known.items():
+                if -rank <= index < rank:
+                    dims[index] = size
+            self.dims = dims
+        return self.dims
+
+    def settled(self) -> list[int]:
+        if self.dims is not None:
+            return self.dims
+        deepest = max((i + 1 if i >= 0 else -i for i in self.known), default=0)
+        return self.settle(max(deepest, 2))
+
+    def size(self, index: int, name: str = "") -> int:
+        """The size of one dimension. Raises :class:`IndexError`."""
+        if self.dims is None:
+            if index not in self.known:
+                rank = 4 if index < 0 else index + 2
+                self.known[index] = self.sizes.of(name, index % rank, rank)
+            return self.known[index]
+        return self.dims[index]
+
+    def stride(self, index: int) -> int:
+        """The stride of one dimension in elements. Raises :class:`IndexError`."""
+        dims = self.settle(max(index + 1, 2)) if index >= 0 and self.dims is None else self.settled()
+        if self.strides is not None:
+            return self.strides[index]
+        position = index if index >= 0 else index + len(dims)
+        if not 0 <= position < len(dims):
+            raise IndexError(index)
+        return math.prod(dims[position + 1 :])
+
+    def all_strides(self) -> list[int]:
+        return [self.stride(i) for i in range(len(self.settled()))]
+
+    def permuted(self, order: Sequence[int]) -> Geometry:
+        dims, strides = self.settled(), self.all_strides()
+        return Geometry(self.sizes, [dims[i] for i in order], [strides[i] for i in order])
+
+
+@dataclass(eq=False, slots=True)
+class Tensor(Instance):
+    """A tensor. ``dtype`` is a torch dtype, an obstacle, or a parameter's; ``assumed`` tells that the code never said it."""
+
+    dtype: Any = None
+    geometry: Any = None
+    assumed: bool = False
+    name: str = ""
+
+    @property
+    def integral(self) -> bool:
+        return (isinstance(self.dtype, External) and "int" in self.dtype.path) or self.dtype == External("torch.bool")
+
+
+def tensor(dtype: Any, geometry: Geometry, *, assumed: bool = False, name: str = "") -> Tensor:
+    return Tensor(TENSOR, {}, dtype, geometry, assumed, name)
+
+
+@dataclass(eq=False, slots=True)
+class Shape(Instance):
+    """``x.shape`` of a tensor whose rank is not known yet."""
+
+    of: Any = None
+
+
+def shape_of(value: Tensor) -> Any:
+    """``value.shape``: a tuple once the rank is known."""
+    dims = value.geometry.dims
+    return tuple(dims) if dims is not None else Shape(External("torch.Size"), {}, value)
