@@ -1,17 +1,18 @@
-"""SMC4xx: how an autotuner is used, judged from the source alone."""
+"""SMC4xx: how an autotuner is used, judged from the source alone (SMC405 from the results)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from smemcheck.config import ParameterValues
 from smemcheck.errors import did_you_mean
-from smemcheck.model import Config, Kernel, Parameter, Severity, Site, SiteKind, Unknown
+from smemcheck.model import Config, Kernel, Parameter, Severity, Site, SiteKind, Specialization, Unknown, VerdictKind
 from smemcheck.rules.compiler_options import KNOWN
-from smemcheck.rules.engine import Observation, SiteCase, each_config, rule
-from smemcheck.rules.example import Example, copy_kernel
+from smemcheck.rules.engine import ConfigCase, Observation, SiteCase, each_config, rule, specializations_of
+from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.kernel_effects import Effect, Kind, happens, may_change_its_input, read_effects
-from smemcheck.rules.wording import config_text
+from smemcheck.rules.wording import config_text, deciding, facts_of, value_text
 
 _OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _LENGTH = re.compile(
@@ -87,6 +88,10 @@ def config_names_no_parameter(case: SiteCase) -> Iterator[Observation]:
     yield from each_config(case, wrong)
 
 
+_WIDTHS = copy_kernel(
+    '{"BLOCK": 64}', '{"BLOCK": 128}', decorator="key=[]", parameters="x_ptr, y_ptr, n, WIDTH: tl.constexpr"
+)
+_TWO_WIDTHS = {"bind": (ParameterValues("WIDTH", (64, 256)),)}
 _ADDS = copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}').replace("tl.store(y_ptr", "tl.atomic_add(y_ptr")
 _IN_PLACE = (
     copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}')
@@ -207,6 +212,68 @@ def cache_has_no_effect(case: SiteCase) -> Iterator[Observation]:
                 "keeps no timings of a list with hooks",
             )
             return
+
+
+@rule(
+    "SMC405",
+    "key-misses-a-value",
+    Severity.WARNING,
+    ConfigCase,
+    invalid=[
+        Example(
+            "a winner tuned for 64 is launched for 256 and raises",
+            _WIDTHS,
+            (needs(8_192), needs(65_536), needs(131_072), needs(262_144)),
+            settings=_TWO_WIDTHS,
+        )
+    ],
+    valid=[
+        Example(
+            "the value is part of the key",
+            _WIDTHS.replace("key=[]", 'key=["WIDTH"]'),
+            (needs(8_192), needs(65_536), needs(131_072), needs(262_144)),
+            settings=_TWO_WIDTHS,
+        ),
+        Example(
+            "every config fits for every value",
+            _WIDTHS,
+            (needs(8_192), needs(8_192), needs(65_536), needs(65_536)),
+            settings=_TWO_WIDTHS,
+        ),
+    ],
+)
+def key_misses_a_value(case: ConfigCase) -> Iterator[Observation]:
+    """Whether a config fits depends on a value that is not in `key`.
+
+    The autotuner keeps one winner for all values of it. A winner that was found for a small one is launched for a large
+    one without a trial, and raises `OutOfResources`. Element types of tensors are part of every key.
+
+    Only certain cases are reported: every name in `key` must be a constexpr with the same value in all specialisations that
+    were judged, since another argument could stand for the value.
+    """
+    key = case.site.key
+    pruned = case.pruned_for("shared memory")
+    fits = [result for result in case.results if result.verdict.kind is VerdictKind.FITS]
+    if not case.benchmarked or isinstance(key, Unknown) or not pruned or not fits:
+        return
+    holding, failing = specializations_of(case.report, pruned), specializations_of(case.report, fits)
+    facts = [facts_of(specialization) for specialization in (*holding, *failing)]
+    constants = {name for s in holding for name, _ in s.constexprs}
+    if any(name not in constants or len({f.get(name) for f in facts}) > 1 for name in key):
+        return
+    names = [name for name in deciding(holding, failing) if name in constants]
+    if names:
+        yield Observation(
+            f"{config_text(case.config)} fits {case.target.name} or not depending on {names[0]}, which is not in key: as the "
+            f"winner for {names[0]}={_values(failing, names[0])} it is launched for {_values(holding, names[0])} and raises "
+            "OutOfResources",
+            specialization=pruned[0].specialization,
+        )
+
+
+def _values(specializations: Sequence[Specialization], name: str) -> str:
+    values = dict.fromkeys(value_text(dict(s.constexprs)[name]) for s in specializations if name in dict(s.constexprs))
+    return " or ".join(values)
 
 
 @rule(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from smemcheck.model import FailureKind, Footprint, Result, Severity, SiteKind
-from smemcheck.rules.engine import ConfigCase, Observation, rule, shared_memory_of
+from smemcheck.model import Config, FailureKind, Footprint, Result, Severity, SiteKind, VerdictKind
+from smemcheck.rules.engine import ConfigCase, ListCase, Observation, rule, shared_memory_of
 from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs, refuses
+from smemcheck.rules.occupancy import blocks_per_multiprocessor
 from smemcheck.rules.wording import assumptions_text, buffers_text, config_text, difference_text
 
 
@@ -226,6 +228,58 @@ def register_spills(case: ConfigCase) -> Iterator[Observation]:
         f"{case.target.name} ({footprint.registers} registers per thread){_circumstances(case, [r for r, _ in spilling])}",
         specialization=result.specialization,
     )
+
+
+_STAGES = dot_kernel('{"BLOCK": 64}, num_stages=2', '{"BLOCK": 64}, num_stages=4')
+
+
+@rule(
+    "SMC120",
+    "one-block-per-multiprocessor",
+    Severity.NOTE,
+    ListCase,
+    invalid=[
+        Example(
+            "with two stages there is room for three blocks", _STAGES, (needs(65_536), needs(131_072)), target="sm_90"
+        )
+    ],
+    valid=[Example("both leave room for several", _STAGES, (needs(32_768), needs(65_536)), target="sm_90")],
+)
+def one_block_per_multiprocessor(case: ListCase) -> Iterator[Observation]:
+    """A config leaves room for one block per multiprocessor where fewer `num_stages` would leave room for more.
+
+    With a single block there is nothing to run while it waits for memory. Deeper pipelining can still be the faster choice;
+    the note says what it costs. Room is counted in shared memory and threads, and in registers where they are known
+    (`--registers`).
+    """
+    pairs = []
+    for results in case.by_specialization().values():
+        fitting = [r for r in results if r.verdict.kind is VerdictKind.FITS and isinstance(r.outcome, Footprint)]
+        for result in fitting:
+            if blocks_per_multiprocessor(result.outcome, case.target) != 1:
+                continue
+            for other in fitting:
+                blocks = blocks_per_multiprocessor(other.outcome, case.target)
+                if blocks and blocks > 1 and _differs_in_stages_only(other.config, result.config):
+                    pairs.append((result, other, blocks))
+    if pairs:
+        result, other, blocks = max(pairs, key=lambda pair: pair[2])
+        crowded = {pair[0].config for pair in pairs}
+        subject = config_text(result.config)
+        if len(crowded) > 1:
+            subject = f"{len(crowded)} configs (such as {subject})"
+        yield Observation(
+            f"{case.site.kernel_name}: {subject} leave{'s' if len(crowded) == 1 else ''} room for one block per "
+            f"multiprocessor of {case.target.name} ({shared_memory_of(result.outcome):,} B); with "
+            f"num_stages={other.config.num_stages} there is room for {blocks} ({shared_memory_of(other.outcome):,} B)",
+            result.config.position,
+            specialization=result.specialization,
+            config=result.config,
+        )
+
+
+def _differs_in_stages_only(config: Config, other: Config) -> bool:
+    return config.num_stages < other.num_stages and replace(config, num_stages=other.num_stages) == other
 
 
 def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:

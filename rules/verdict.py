@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smemcheck.model import Config, Failure, FailureKind, Footprint, Outcome, Target, Unknown, Verdict, VerdictKind
+from smemcheck.rules.occupancy import warps_by_registers
 
 _VERDICT_OF_FAILURE = {
     # ``Autotuner._bench`` gives inf for OutOfResources, CompileTimeAssertionFailure and PTXASError and lets every other
@@ -56,11 +57,6 @@ def _largest_block(footprint: Footprint, target: Target) -> int:
     With known registers that is what the register file admits (measured on an H200, see devices/nvidia.toml). Without, it
     is the target's maximum, since ``.reqntid`` makes ptxas keep to registers with which the asked block fits.
     """
-    registers_of_multiprocessor = target.facts.get("regs_per_multiprocessor")
-    if not footprint.registers or target.backend != "cuda" or registers_of_multiprocessor is None:
+    if not footprint.registers or target.backend != "cuda" or "regs_per_multiprocessor" not in target.facts:
         return target.max_threads_per_block
-    unit = target.facts["register_allocation_unit"]
-    granularity = target.facts["warp_allocation_granularity"]
-    registers_of_warp = -(-footprint.registers * target.warp_size // unit) * unit
-    warps = registers_of_multiprocessor // registers_of_warp // granularity * granularity
-    return min(target.max_threads_per_block, int(warps) * target.warp_size)
+    return min(target.max_threads_per_block, warps_by_registers(footprint.registers, target) * target.warp_size)

@@ -104,18 +104,27 @@ def condition_text(holds: Sequence[Specialization], fails: Sequence[Specializati
     """Under which of the judged specialisations something holds: ``HEAD_DIM ≥ 128``, ``q_ptr = *fp32``; empty for all."""
     if not fails:
         return ""
-    held, failed = [_facts(s) for s in holds], [_facts(s) for s in fails]
-    conditions = []
-    for name in dict.fromkeys(name for facts in held for name in facts):
-        here = {facts.get(name) for facts in held}
-        there = {facts.get(name) for facts in failed}
-        if None not in here | there and not here & there:
-            conditions.append(_bound(name, here, there))
+    conditions = [_bound(name, here, there) for name, (here, there) in deciding(holds, fails).items()]
     total = len(holds) + len(fails)
     return " and ".join(conditions[:2]) if conditions else f"{len(holds)} of {total} specialisations"
 
 
-def _facts(specialization: Specialization) -> dict[str, Value]:
+def deciding(
+    holds: Sequence[Specialization], fails: Sequence[Specialization]
+) -> dict[str, tuple[frozenset[Value], frozenset[Value]]]:
+    """The parameters whose value or type tells the one group from the other, with the values in each."""
+    held, failed = [facts_of(s) for s in holds], [facts_of(s) for s in fails]
+    found = {}
+    for name in dict.fromkeys(name for facts in held for name in facts):
+        here = frozenset(facts.get(name) for facts in held)
+        there = frozenset(facts.get(name) for facts in failed)
+        if None not in here | there and not here & there:
+            found[name] = (here, there)
+    return found
+
+
+def facts_of(specialization: Specialization) -> dict[str, Value]:
+    """What a specialisation says of each parameter: the type of an argument, the value of a constexpr."""
     types = {name: str(kind) for name, kind in specialization.signature if kind != "constexpr"}
     return {**types, **dict(specialization.constexprs)}
 

@@ -1,0 +1,44 @@
+"""How many blocks a multiprocessor has room for, from the device table.
+
+The arithmetic is that of ``cuda_occupancy.h`` (CUDA 13.1) for NVIDIA. For AMD's CDNA shared memory and waves are counted;
+RDNA's workgroup processors are left out, since a source for how they divide their memory is missing.
+"""
+
+from __future__ import annotations
+
+from smemcheck.model import Footprint, Outcome, Target
+
+
+def blocks_per_multiprocessor(outcome: Outcome | None, target: Target) -> int | None:
+    """Blocks that fit at the same time; an upper bound without registers, ``None`` where a number of the target is missing."""
+    if not isinstance(outcome, Footprint):
+        return None
+    facts = target.facts
+    capacity = facts.get("shared_memory_per_multiprocessor")
+    if capacity is None:
+        return None
+    limits = []
+    if outcome.shared_memory:
+        granularity = facts.get("shared_memory_granularity", 1)
+        taken = _round_up(outcome.shared_memory + facts["shared_memory_reserved_per_block"], granularity)
+        limits.append(capacity // taken)
+    if target.backend == "hip":
+        waves = -(-outcome.threads // target.warp_size)
+        limits.append(facts["waves_per_simd"] * facts["simds_per_compute_unit"] // waves)
+        return int(min(limits))
+    limits += [facts["max_threads_per_multi_processor"] // outcome.threads, facts["max_blocks_per_multi_processor"]]
+    if outcome.registers:
+        limits.append(warps_by_registers(outcome.registers, target) // (outcome.threads // target.warp_size))
+    return int(min(limits))
+
+
+def warps_by_registers(registers: int, target: Target) -> int:
+    """Warps of a kernel with so many registers per thread that the register file of an NVIDIA multiprocessor holds."""
+    facts = target.facts
+    of_warp = _round_up(registers * target.warp_size, facts["register_allocation_unit"])
+    granularity = facts["warp_allocation_granularity"]
+    return int(facts["regs_per_multiprocessor"] // of_warp // granularity * granularity)
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
