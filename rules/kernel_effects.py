@@ -12,10 +12,12 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smemcheck.model import Kernel, Position
-from smemcheck.specialize.body import Function
+
+if TYPE_CHECKING:
+    from smemcheck.specialize.body import Function
 
 _ACCUMULATING = ("atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor")
 _SYNCHRONISING = ("atomic_cas", "atomic_xchg")
@@ -80,6 +82,8 @@ class Effects:
 
 def read_effects(kernel: Kernel) -> Effects:
     """What the kernel's body does; nothing when it cannot be parsed."""
+    from smemcheck.specialize.body import Function
+
     try:
         function = Function(kernel.entry)
     except (SyntaxError, RecursionError, ValueError):

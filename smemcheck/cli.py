@@ -200,8 +200,9 @@ def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:
     given["bind"] = parse_bindings(options.get("bind") or ())
     if options["fail_on"]:
         given["fail_on"] = Severity(options["fail_on"])
-    if options.get("no_cache"):
-        given["cache"] = False
+    for option, field in (("no_cache", "cache"), ("no_launches", "launches")):
+        if options.get(option):
+            given[field] = False
     settings = dataclasses.replace(settings, **given)
     if settings.cache and settings.cache_directory is None:
         import platformdirs

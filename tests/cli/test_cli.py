@@ -80,13 +80,27 @@ def test_findings_below_the_level_do_not_fail(run, monkeypatch) -> None:
 def test_options_reach_the_pipeline(run, settings_seen) -> None:
     run(
         *(".", "--arch", "sm_90", "--arch", "rtx-5090", "--registers", "--jobs", "2", "--time-limit", "30"),
-        *("--no-cache", "--cache-dir", "kept", "--env", "A=1", "--env", "B=x=y", "--specializations", "recorded.jsonl"),
+        *(
+            "--no-launches",
+            "--max-specializations",
+            "16",
+            "--no-cache",
+            "--cache-dir",
+            "kept",
+            "--env",
+            "A=1",
+            "--env",
+            "B=x=y",
+            "--specializations",
+            "recorded.jsonl",
+        ),
     )
     [settings] = settings_seen
     assert settings.targets == ("sm_90", "rtx-5090")
     assert (settings.registers, settings.jobs, settings.time_limit, settings.cache) == (True, 2, 30.0, False)
     assert (settings.cache_directory, settings.specializations) == ("kept", ("recorded.jsonl",))
     assert settings.environment == (("A", "1"), ("B", "x=y"))
+    assert (settings.launches, settings.max_specializations) == (False, 16)
 
 
 def test_the_command_line_is_stronger_than_pyproject(run, settings_seen, tmp_path: Path) -> None:
