@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import binary, buffers, versions
@@ -168,7 +169,10 @@ def _run_until_stop(request: Request, make_llir: Any, module: Any, metadata: Dic
         pass_manager.run(module, *(("make_llir",) if request.internals.runs_are_named else ()))
         raise _Stop
 
-    scope[name] = _Library(library, stop)
+    replaced = {versions.STOP_BEFORE: stop}
+    if request.options.num_ctas == 1:
+        replaced.update(dict.fromkeys(versions.BARRIER_PASSES, lambda *_: None))
+    scope[name] = _Library(library, replaced)
     try:
         make_llir(module, metadata)
     except _Stop:
@@ -179,16 +183,16 @@ def _run_until_stop(request: Request, make_llir: Any, module: Any, metadata: Dic
 
 
 class _Library:
-    """``nvidia`` or ``amd`` of libtriton, with one pass of ``passes.ttgpuir`` replaced."""
+    """``nvidia`` or ``amd`` of libtriton, with some functions of ``passes.*`` replaced."""
 
-    def __init__(self, library: Any, stop: Any) -> None:
-        self._library, self._stop = library, stop
+    def __init__(self, library: Any, replaced: Dict[str, Any]) -> None:
+        self._library, self._replaced = library, replaced
 
     def __getattr__(self, name: str) -> Any:
-        if name == versions.STOP_BEFORE:
-            return self._stop
+        if name in self._replaced:
+            return self._replaced[name]
         found = getattr(self._library, name)
-        return _Library(found, self._stop) if name in {"passes", "ttgpuir"} else found
+        return _Library(found, self._replaced) if isinstance(found, ModuleType) else found
 
 
 def compile_fully(request: Request) -> Dict[str, Any]:
@@ -224,6 +228,9 @@ def lower(request: Request, frontend: Frontend, registers: bool, limit: Optional
     if method == "full" or request.arguments.get("ir_override"):
         return compile_fully(request)
     answer = allocate(request, frontend)
+    if request.options.num_ctas > 1 and answer["num_warps"] != request.options.num_warps:
+        # Barriers between the specialised warps of a cluster get shared memory past the stop (3.8 and later).
+        return compile_fully(request)
     if not registers or (limit is not None and answer["shared_memory"] > limit):
         return answer
     full = compile_fully(request)

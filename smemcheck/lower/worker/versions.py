@@ -39,6 +39,16 @@ class Internals:
 STOP_BEFORE = "add_to_llvmir"
 BACKEND_LIBRARY = {"cuda": "nvidia", "hip": "amd"}
 
+# Passes between the layout and the stop that insert barriers only, and take most of the time in 3.9. Within one block a
+# barrier needs no shared memory; across a cluster it may need mbarriers, laid out after these passes (3.9,
+# add_cluster_barrier_mbar_allocator), so they are left out for num_ctas == 1 alone.
+BARRIER_PASSES = (
+    "add_membar",
+    "add_proxy_fence_insertion",
+    "add_tmem_barrier_insertion",
+    "add_tmem_wait_insertion",
+)
+
 _3_4 = Internals(make_ir_takes_target=False, runs_are_named=False, links_elsewhere=True, columns_start_at=0)
 _3_3 = replace(_3_4, stages_take_language=False)
 _ROWS = {
