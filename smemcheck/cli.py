@@ -85,6 +85,7 @@ _LOWERING_OPTIONS = _options(
     click.option(
         "--registers", is_flag=True, default=None, help="Compile to the binary: registers, spills, ptxas errors."
     ),
+    click.option("--no-launches", is_flag=True, help="Do not read launch sites."),
     click.option("--specializations", multiple=True, metavar="FILE", help="Recorded specialisations (repeatable)."),
     click.option(
         "--bind", multiple=True, metavar="NAME=VALUE[,...]", help="Value or type of a parameter (repeatable)."
