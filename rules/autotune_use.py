@@ -149,8 +149,15 @@ def _tuned(site: Site) -> tuple[Kernel | None, tuple[Config, ...]]:
 
 
 def _guarded_arguments(site: Site) -> frozenset[str] | None:
-    """The arguments that are reset or restored; ``None`` when a hook may do so or the names are unknown."""
-    if site.options.get("pre_hook") or any(config.has_pre_hook for config in _configs(site)):
+    """The arguments that are reset or restored; ``None`` when a hook may do so or the names are unknown.
+
+    A pruning function may put hooks into configs of its own making.
+    """
+    if (
+        site.options.get("pre_hook")
+        or site.prune_configs_by is not None
+        or any(config.has_pre_hook for config in _configs(site))
+    ):
         return None
     if isinstance(site.reset_to_zero, Unknown) or isinstance(site.restore_value, Unknown):
         return None

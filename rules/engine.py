@@ -202,7 +202,9 @@ def run(rules: Iterable[Rule], report: Report) -> tuple[Finding, ...]:
         for case in cases[rule_.looks_at]
         for observation in rule_.check(case)
     ]
-    return in_source_order(report, findings)
+    # Kernels that share a list of configs share what is wrong with it; it is said once.
+    distinct = {(finding.rule, finding.position, finding.message): finding for finding in reversed(findings)}
+    return in_source_order(report, reversed(distinct.values()))
 
 
 def cases_of(report: Report) -> Mapping[type[Case], Sequence[Case]]:

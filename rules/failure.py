@@ -136,32 +136,47 @@ def impossible_option(case: SiteCase) -> Iterator[Observation]:
     A `num_warps` or `num_ctas` that is no power of two, `num_ctas` above 1 on NVIDIA GPUs before sm_90, an option of the
     other vendor's backend (`waves_per_eu`, `matrix_instr_nonkdim` and `kpack` are AMD's, `maxnreg` is NVIDIA's). The
     exception is none of those that the autotuner catches, so the whole program ends.
+
+    When every config of a list has an option of the other vendor, the kernel was written for that vendor alone, and it is
+    no more than a note.
     """
     targets = {target.name: target for target in case.report.targets}
     parameters = {parameter.name for parameter in case.site.parameters}
     for name, answer in case.site.answers.items():
-        for config in answer.configs if isinstance(answer.configs, tuple) else ():
-            refusal = _refusal(config, targets[name], parameters)
+        configs = answer.configs if isinstance(answer.configs, tuple) else ()
+        foreign = [_foreign_option(config, targets[name], parameters) for config in configs]
+        for config, option in zip(configs, foreign, strict=True):
+            refusal = _refusal(config, targets[name])
+            if option:
+                refusal = (
+                    f"{option[0]} is an option of {BACKEND_NAMES[option[1]]}'s backend only: Triton raises KeyError"
+                )
             if refusal:
                 yield Observation(
-                    f"{refusal} on {name}, which ends the program", config.position, config=config, target=name
+                    f"{refusal} on {name}, which ends the program",
+                    config.position,
+                    config=config,
+                    target=name,
+                    severity=Severity.NOTE if option and all(foreign) else None,
                 )
 
 
-def _refusal(config: Config, target: Target, parameters: Set[str]) -> str:
-    """What the backend says to the config, or nothing (``parse_options`` in triton/backends/*/compiler.py, 3.6 to 3.9)."""
+def _foreign_option(config: Config, target: Target, parameters: Set[str]) -> tuple[str, str] | None:
+    """An option that another backend has and the target's has not, with that backend."""
+    given = [name for name, _ in config.kwargs if name not in parameters]
+    given += ["maxnreg"] if config.maxnreg is not None else []
+    pairs = ((name, backend) for backend, options in ONLY.items() for name in given if name in options)
+    return next((pair for pair in pairs if pair[1] != target.backend), None)
+
+
+def _refusal(config: Config, target: Target) -> str:
+    """What the backend says to the numbers of a config, or nothing (``parse_options``, triton/backends/*/compiler.py)."""
     for option in ("num_warps", "num_ctas"):
         value = getattr(config, option)
         if value < 1 or value & (value - 1):
             return f"{option}={value} is no power of two: Triton raises an error"
     if config.num_ctas > 1 and target.backend == "cuda" and isinstance(target.arch, int) and target.arch < 90:
         return f"num_ctas={config.num_ctas} needs sm_90 or newer: Triton raises ValueError"
-    given = [name for name, _ in config.kwargs if name not in parameters]
-    given += ["maxnreg"] if config.maxnreg is not None else []
-    for backend, options in ONLY.items():
-        foreign = [name for name in given if name in options]
-        if foreign and backend != target.backend:
-            return f"{foreign[0]} is an option of {BACKEND_NAMES[backend]}'s backend only: Triton raises KeyError"
     return ""
 
 

@@ -19,7 +19,8 @@ from smemcheck.model import Kernel, Position
 if TYPE_CHECKING:
     from smemcheck.specialize.body import Function
 
-_ACCUMULATING = ("atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor")
+# atomic_max, atomic_min, atomic_and and atomic_or give the same again when they are repeated.
+_ACCUMULATING = ("atomic_add", "atomic_xor")
 _SYNCHRONISING = ("atomic_cas", "atomic_xchg")
 _ACCESS = re.compile(r"\.(?:load|store|atomic_\w+)\(\s*(?:pointer\s*=\s*)?(\w+)")
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {

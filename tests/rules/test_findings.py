@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from handmade import FILE, buffer, config, needs, refuses, report, specialization, story
 from smemcheck.model import FailureKind, Finding, Position, Problem, Severity, SiteKind
+from smemcheck.rules import findings
 
 
 def said(made, rule: str) -> list[str]:
@@ -213,3 +216,10 @@ def test_buffers_of_the_compiler_itself_are_called_scratch() -> None:
 
 def test_findings_are_frozen_values() -> None:
     assert all(isinstance(finding, Finding) for finding in story().findings)
+
+
+def test_what_is_wrong_with_a_shared_list_is_said_once() -> None:
+    pairs = [(config(22, B=1), needs(1)), (config(23, B=2), needs(1)), (config(24, B=1), needs(1))]
+    one = report({"sm_90": pairs})
+    two = replace(one, sites=(one.sites[0], replace(one.sites[0], kernel_name="other")), results=())
+    assert [finding.rule for finding in findings(two)] == ["SMC303"]
