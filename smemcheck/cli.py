@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 import tempfile
 import traceback
@@ -258,7 +259,7 @@ def _print(report: Report, options: dict[str, Any], *, lowered: bool) -> None:
         view = View(
             folder,
             color=terminal and not os.environ.get("NO_COLOR"),
-            width=os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH_OF_A_FILE,
+            width=shutil.get_terminal_size().columns if terminal else WIDTH_OF_A_FILE,
             detail=0 if options["quiet"] else 2 if options["verbose"] else 1,
             lowered=lowered,
         )

@@ -16,6 +16,7 @@ from handmade import story
 from smemcheck import __version__, cli, pipeline
 from smemcheck.config import Settings
 from smemcheck.model import Report
+from smemcheck.rules.example import copy_kernel
 
 
 @pytest.fixture
@@ -271,8 +272,43 @@ def test_standard_input_is_a_file(monkeypatch, tmp_path: Path) -> None:
     assert result.stdout.endswith("1 file, 0 kernel sites; 1 warning\n")
 
 
-def test_colour_is_for_terminals(run, settings_seen) -> None:
+def on_a_terminal(folder: Path, **environment: str) -> str:
+    """What ``smemcheck sites kernel.py`` writes to a terminal that knows no size."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    (folder / "kernel.py").write_text(copy_kernel('{"BLOCK": 64}'), encoding="utf-8")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "smemcheck", "sites", "kernel.py", "--arch", "sm_90"],
+        cwd=folder,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "NO_COLOR"},
+            "TERM": "xterm",
+            **environment,
+        },
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # Linux reports the end of a pseudo-terminal as an input/output error
+            piece = b""
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    assert process.wait() == 0
+    return written.decode()
+
+
+def test_colour_is_for_terminals_that_want_it(run, settings_seen, tmp_path: Path) -> None:
     assert "\x1b[" not in run(".").stdout
+    assert "\x1b[1mkernel\x1b[0m" in on_a_terminal(tmp_path)
+    plain = on_a_terminal(tmp_path, NO_COLOR="1")
+    assert "\x1b[" not in plain
+    assert "kernel.py:12 kernel" in plain
 
 
 def test_a_rule_is_explained_by_code_or_name(run) -> None:
