@@ -86,11 +86,16 @@ def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
     from smemcheck.source import read_sites
 
     reading = read_sites(paths, targets, settings)
+    found = reading.sites
+    if settings.launches:
+        from smemcheck.specialize import launch_sites
+
+        found += launch_sites(reading.project, paths, targets, settings, found)
     report = Report(
         smemcheck=smemcheck.__version__,
         triton=installed_triton(),
         targets=targets,
-        sites=reading.sites,
+        sites=found,
         specializations=(),
         results=(),
         findings=(),

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from smemcheck.specialize.bind import bind
 from smemcheck.specialize.choose import specialize
+from smemcheck.specialize.launches import launch_sites
 
-__all__ = ["bind", "specialize"]
+__all__ = ["bind", "launch_sites", "specialize"]

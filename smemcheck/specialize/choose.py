@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from smemcheck.config import ParameterValues, Scalar, Settings
 from smemcheck.errors import did_you_mean
-from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization, Unknown
+from smemcheck.model import Assumption, Config, Kernel, Parameter, Site, Specialization, Unknown
 from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type
@@ -117,9 +117,8 @@ def _inferred(
     kinds = {kind.parameter: kind for kind in use.kinds}
     set_elsewhere = _set_elsewhere(site)
     combinations = list(_combinations(site, use, given, settings))
-    for arguments, assumptions in itertools.islice(
-        _with_launches(combinations, proposals), settings.max_specializations
-    ):
+    merged = itertools.islice(_with_launches(combinations, proposals), settings.max_specializations)
+    for arguments, assumptions, config in merged:
         if isinstance(arguments, Unknown):
             yield arguments
             continue
@@ -138,28 +137,29 @@ def _inferred(
                 tuples[0].position,
             )
         else:
-            yield _build(site, kinds, arguments, assumptions)
+            yield replace(_build(site, kinds, arguments, assumptions), config=config)
 
 
 def _with_launches(
     combinations: Sequence[tuple[dict[str, Argument] | Unknown, list[Assumption]]], proposals: Sequence[Proposal]
-) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption]]]:
+) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption], Config | None]]:
     """Each launch under each combination of the values that were given; without launches the combinations alone."""
     if not proposals:
-        yield from combinations
+        yield from ((arguments, assumptions, None) for arguments, assumptions in combinations)
         return
-    yield from (one for one in combinations if isinstance(one[0], Unknown))
+    yield from ((one, assumptions, None) for one, assumptions in combinations if isinstance(one, Unknown))
     seen = set()
     for proposal in proposals:
         for arguments, assumptions in combinations:
             if isinstance(arguments, Unknown):
                 continue
             merged = {**proposal.arguments, **arguments}
-            key = tuple(sorted((n, str(a.type), repr(a.value), a.divisible) for n, a in merged.items()))
+            values = sorted((n, str(a.type), repr(a.value), a.divisible) for n, a in merged.items())
+            key = (tuple(values), proposal.config)
             if key not in seen:
                 seen.add(key)
                 kept = [assumption for assumption in proposal.assumptions if assumption.parameter not in arguments]
-                yield merged, [*kept, *assumptions]
+                yield merged, [*kept, *assumptions], proposal.config
 
 
 def _set_elsewhere(site: Site) -> set[str]:

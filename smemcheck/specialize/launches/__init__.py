@@ -16,9 +16,9 @@ from smemcheck.source.analysis import Analysis
 from smemcheck.specialize.kinds import KernelUse
 from smemcheck.specialize.launches.arguments import Proposal, propose
 from smemcheck.specialize.launches.guesses import with_guesses
-from smemcheck.specialize.launches.search import Launches
+from smemcheck.specialize.launches.sites import launch_sites, launches_of
 
-__all__ = ["Proposal", "proposals_of"]
+__all__ = ["Proposal", "launch_sites", "proposals_of"]
 
 
 def proposals_of(site: Site, use: KernelUse, project: Any, settings: Settings, elsewhere: set[str]) -> list[Proposal]:
@@ -26,13 +26,9 @@ def proposals_of(site: Site, use: KernelUse, project: Any, settings: Settings, e
     kinds = {kind.parameter: kind for kind in use.kinds}
     found: list[Proposal] = []
     if isinstance(project, Analysis) and project.evaluators:
-        launches = project.launches.get(site.root)
-        if launches is None:
-            target = next(iter(project.evaluators))
-            launches = project.launches[site.root] = Launches(
-                project, target, site.root, settings.exclude, settings.respect_gitignore
-            )
-        recorded = launches.of(site.position.path, site.kernel_name, site.position.line)
+        recorded = launches_of(project, site.root, settings).of(
+            site.position.path, site.kernel_name, site.position.line
+        )
         found = [propose(site, one, kinds, elsewhere) for one in recorded]
     distinct: dict[Any, Proposal] = {}
     for proposal in sorted(found, key=lambda one: (one.unknown > 0, one.effort, one.unknown)):

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smemcheck.model import Assumption, AttributeValue, Dtype, Parameter, Site, Unknown, Value
+from smemcheck.model import Assumption, AttributeValue, Config, Dtype, Parameter, Site, SiteKind, Unknown, Value
 from smemcheck.source.freeze import freeze
 from smemcheck.source.values import Instance, Obstacle
 from smemcheck.specialize.dtypes import canonical_dtype, is_float, value_text
 from smemcheck.specialize.given import Argument, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import Kind, ParameterKind
 from smemcheck.specialize.launches.search import Recorded
+from smemcheck.specialize.launches.sites import config_of
 from smemcheck.specialize.launches.tensors import Tensor
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
@@ -24,11 +25,13 @@ class Proposal:
     arguments: Mapping[str, Argument]
     assumptions: tuple[Assumption, ...]
     unknown: int
-    effort: int
+    effort: float
+    config: Config | None = None  # of a launch without an autotuner
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return tuple((name, a.type, type(a.value).__name__, a.value) for name, a in self.arguments.items())
+        values = tuple((name, a.type, type(a.value).__name__, a.value) for name, a in self.arguments.items())
+        return (*values, self.config)
 
 
 def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], elsewhere: set[str]) -> Proposal:
@@ -57,7 +60,8 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
         assumptions.append(
             Assumption(name, text, f"{because} in an example launch from {recorded.entry}()", launch.position)
         )
-    return Proposal(arguments, tuple(assumptions), unknown, recorded.effort)
+    config = config_of(recorded) if site.kind is SiteKind.LAUNCH else None
+    return Proposal(arguments, tuple(assumptions), unknown, recorded.effort, config)
 
 
 def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:

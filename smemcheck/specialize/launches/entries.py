@@ -70,6 +70,10 @@ class Callers:
                     if name in self.defined:
                         self._mentions.setdefault(name, []).append((module, statement))
 
+    def mentioning(self, name: str) -> list[Statement]:
+        """The statements whose text has the name of a definition."""
+        return [statement for _, statement in self._mentions.get(name, ())]
+
     def _callers(self, entry: Entry) -> Iterator[Entry]:
         name = entry.statement.defined_name or ""
         seen = {module.path for module, statement in self._mentions.get(name, ()) if statement.kind == "from"}

@@ -16,7 +16,16 @@ from smemcheck.specialize.launches.engine import Choice, ExampleInterpreter, Hin
 from smemcheck.specialize.launches.entries import Callers, Entry, start
 from smemcheck.specialize.launches.tensors import Sizes
 
-MOST_RUNS = 24
+MOST_RUNS = 40
+_HALF, _SINGLE = "torch.float16", "torch.float32"
+_PLANS = (
+    Plan(),
+    Plan(optional=True, sizes=Sizes(batch=1)),
+    Plan(sizes=Sizes(dimension=128)),
+    Plan(flags=True),
+    Plan(optional=True, flags=True, sizes=Sizes(batch=1, dimension=128)),
+)
+"""The first example runs, plainest first; each is repeated with 32-bit floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,7 @@ class Recorded:
     launch: Launch
     plan: Plan
     entry: str
-    effort: int
+    effort: float
 
 
 class Launches:
@@ -53,14 +62,7 @@ class Launches:
         return sorted(self.found[(path, line)], key=lambda one: one.effort)
 
     def _explore(self, entry: Entry) -> None:
-        pending: list[tuple[int, Plan]] = [
-            (0, Plan()),
-            (1, Plan(sizes=Sizes(dimension=128))),
-            (2, Plan(optional=True, sizes=Sizes(batch=1))),
-            (3, Plan(flags=True)),
-            (4, Plan(optional=True, flags=True, sizes=Sizes(batch=1, dimension=128))),
-            (7, Plan(dtype="torch.float32")),
-        ]
+        pending: list[tuple[float, Plan]] = [(float(i), plan) for i, plan in enumerate(_PLANS)]
         flipped: set[Hashable] = set()
         runs = 0
         while pending and runs < MOST_RUNS:
@@ -68,12 +70,16 @@ class Launches:
             effort, plan = pending.pop(0)
             runs += 1
             interpreter = self._run(entry, plan)
+            if plan.dtype == _HALF and interpreter.launches:
+                pending.append((effort + 0.5, replace(plan, dtype=_SINGLE)))
             for launch in interpreter.launches:
                 place = launch.kernel.function.place.position
                 self.found[(place.path, place.line)].append(
                     Recorded(launch, plan, entry.statement.defined_name or "", effort)
                 )
             if not interpreter.launches and effort == 0:
+                continue
+            if plan.dtype == _SINGLE:
                 continue
             for choice in interpreter.choices.values():
                 pending.extend(_flips(choice, plan, effort, flipped))
@@ -88,7 +94,7 @@ class Launches:
 _COST = {"optional": 5, "flag": 5, "text": 6, "value": 8, "dtype": 7, "condition": 8}
 
 
-def _flips(choice: Choice, plan: Plan, effort: int, flipped: set[Hashable]) -> Iterator[tuple[int, Plan]]:
+def _flips(choice: Choice, plan: Plan, effort: float, flipped: set[Hashable]) -> Iterator[tuple[float, Plan]]:
     cost = _COST.get(choice.kind)
     if cost is None or any(key == choice.key for key, _ in plan.choices):
         return
@@ -104,8 +110,9 @@ def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_giti
     for path in python_files(root, exclude, respect_gitignore):
         try:
             with open(path, "rb") as file:
-                if b"torch" not in file.read():
-                    continue
+                data = file.read()
+            if b"torch" not in data and b"triton" not in data:
+                continue
         except OSError:
             continue
         module = project.module(path)
