@@ -110,3 +110,25 @@ def test_recorded_specialisations_that_cannot_be_read_are_one_sentence(run, tmp_
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("smemcheck: recorded.jsonl:1: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_excluded_and_ignored_files_are_left_out(run, tmp_path: Path) -> None:
+    for name in ("kernel.py", "third_party/kernel.py", "build/kernel.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("build/\n")
+    assert run("sites", ".").stdout.endswith("2 files, 2 kernel sites; nothing found\n")
+    assert run("sites", ".", "--exclude", "third_party/").stdout.endswith("1 file, 1 kernel site; nothing found\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.smemcheck]\nexclude = ['third_party/']\nrespect-gitignore = false\n"
+    )
+    assert run("sites", ".").stdout.endswith("2 files, 2 kernel sites; nothing found\n")
+
+
+def test_per_file_ignores_are_relative_to_pyproject(run, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "kernel.py").write_text(KERNEL.replace('key=["n"]', 'key=["num"]'))
+    assert "SMC401" in run("sites", "pkg").stdout
+    (tmp_path / "pyproject.toml").write_text("[tool.smemcheck.per-file-ignores]\n'pkg/' = ['SMC4']\n")
+    assert "SMC401" not in run("sites", "pkg").stdout
