@@ -11,8 +11,9 @@ of the analysed source.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from smemcheck.source.module import Module
     from smemcheck.source.namespace import Kept, Namespace
     from smemcheck.source.project import Project
+
+
+_RECURSION = 12_000  # the evaluator's own frames for modules that import each other in a long chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +95,10 @@ class Path:
 
 @dataclass(slots=True)
 class Memory:
-    """What one question leaves for the next, by file and statement: what no path changes, and what could not be merged."""
+    """What one question leaves for the next, by file and statement: what no path changes, and what was explored."""
 
     kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
-    unmerged: set[tuple[str, int]] = field(default_factory=set)
+    explored: set[tuple[str, int]] = field(default_factory=set)
 
 
 class Interpreter:
@@ -169,16 +173,10 @@ class Interpreter:
                 return value
         return choice.values[-1]
 
-    def take_back(self, count: int) -> None:
-        """Forget the decisions after the first ``count``: what they led to was explored apart and merged."""
-        for condition in self.conditions[count:]:
-            self._decided.pop(id(condition.obstacle), None)
-        del self.conditions[count:]
-        del self.script[count:]
-
     def explore(self, question: Callable[[Interpreter], Any]) -> list[Path]:
-        """Run a question of its own, along all its paths."""
-        return Evaluator(self.project, self.world, self.limits, self.memory).paths(question)
+        """Run a question of its own, along all its paths, with half as many allowed."""
+        limits = replace(self.limits, paths=max(self.limits.paths // 2, 8))
+        return Evaluator(self.project, self.world, limits, self.memory).paths(question)
 
     def truth(self, value: Any, place: Place | None) -> bool:
         """The truth of a value, as ``bool()`` would give it; an unknown is decided by the path."""
@@ -243,6 +241,14 @@ class Evaluator:
 
     def paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         """Run ``question`` along every path, up to the limit; the last path says so when there were more."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION))
+        try:
+            return self._paths(question)
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def _paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         script: list[bool] = []
         found: list[Path] = []
         while True:

@@ -122,7 +122,7 @@ class Namespace:
             if (name, index) in self._bound:
                 value = self._bound[(name, index)]
                 if value is _CHANGEABLE:
-                    self._bound.update({(n, index): v for n, v in self._run_now(index, merge=False).names.items()})
+                    self._bound.update({(n, index): v for n, v in self._run_now(index).items()})
                     if (name, index) not in self._bound or self._bound[(name, index)] is _CHANGEABLE:
                         self._bound.pop((name, index), None)
                         continue
@@ -144,35 +144,49 @@ class Namespace:
         return found
 
     def _execute(self, index: int) -> None:
-        """Run one statement at its own time, and keep what it bound. What cannot change is kept for later questions too."""
+        """Run one statement at its own time, and keep what it bound.
+
+        A statement is first explored apart, along all its paths, in runs of its own: so what it leaves behind on one path
+        does not leak into another, and conditions that make no difference end there. What is the same on all paths, or a
+        choice between unchanging values, is kept for later questions too. The rest is run here, on this path.
+        """
         self._executed.add(index)
-        interpreter = self.interpreter
-        kept = interpreter.memory.kept.get((self.module.path, index))
+        interpreter, key = self.interpreter, (self.module.path, index)
+        memory = interpreter.memory
+        kept = memory.kept.get(key)
+        if kept is None and key not in memory.explored and not self._is_plain(index):
+            memory.explored.add(key)  # before it is: inside its own exploration a statement is simply run
+            kept = self._explored(index)
+            if kept is not None:
+                memory.kept[key] = kept
         if kept is None:
-            kept = self._run_now(index)
+            names = self._run_now(index)
+            if self._is_plain(index) and all(map(cannot_change, names.values())):
+                memory.kept[key] = Kept(names, False, ())
         else:
+            names = kept.names
             interpreter.consulted_target = interpreter.consulted_target or kept.consulted_target
             for note in kept.notes:
                 interpreter.note(note)
-        for name, value in kept.names.items():
+        for name, value in names.items():
             self._bound[(name, index)] = value
 
-    def _run_now(self, index: int, merge: bool = True) -> Kept:
+    def _is_plain(self, index: int) -> bool:
+        """Whether running the statement evaluates next to nothing: a definition without decorators, an import."""
+        statement = self.module.statements[index]
+        return statement.kind in ("import", "from") or (statement.kind == "def" and not statement.decorated)
+
+    def _run_now(self, index: int) -> dict[str, Any]:
         interpreter, statement = self.interpreter, self.module.statements[index]
         before = interpreter.times.get(self.module.path)
-        conditions, tuners = len(interpreter.conditions), len(interpreter.tuners)
-        consulted, interpreter.consulted_target = interpreter.consulted_target, False
-        notes, interpreter.notes = interpreter.notes, []
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
         frame = self._running[index] = Frame(None, self.module, {}, None, "module")  # type: ignore[arg-type]
         interpreter.times[self.module.path] = index
         try:
-            try:
-                names = run_statement(interpreter, statement, frame)
-            except Blocked as blocked:
-                names = dict.fromkeys(_touched(statement), blocked.obstacle)
-            kept = Kept(names, interpreter.consulted_target, tuple(interpreter.notes))
+            return run_statement(interpreter, statement, frame)
+        except Blocked as blocked:
+            return dict.fromkeys(_touched(statement), blocked.obstacle)
         finally:
             del self._running[index]
             if before is None:
@@ -180,53 +194,24 @@ class Namespace:
             else:
                 interpreter.times[self.module.path] = before
             interpreter.guarded, interpreter.depth = guarded, depth
-            interpreter.consulted_target = interpreter.consulted_target or consulted
-            made, interpreter.notes = interpreter.notes, notes
-            for note in made:
-                interpreter.note(note)
-        if len(interpreter.tuners) != tuners or not names or not merge:
-            return kept
-        key = (self.module.path, index)
-        if len(interpreter.conditions) == conditions:
-            if all(map(cannot_change, names.values())):
-                interpreter.memory.kept[key] = kept
-        elif any(map(cannot_change, names.values())) and key not in interpreter.memory.unmerged:
-            interpreter.memory.unmerged.add(key)  # also while it is being tried: an attempt inside the attempt would not end
-            merged = self._merged(index)
-            if merged is not None:
-                interpreter.take_back(conditions)
-                kept = interpreter.memory.kept[key] = merged
-        return kept
 
-    def _merged(self, index: int) -> Kept | None:
-        """What a statement binds over all its paths, explored apart: one value, or a choice between the distinct ones.
-
-        So conditions that make no difference end here instead of doubling the paths of every question that reads the name.
-        """
+    def _explored(self, index: int) -> Kept | None:
+        """What a statement binds over all its paths; ``None`` when it has to be run on each path of a question."""
         paths = self.interpreter.explore(lambda inner: inner.namespace(self.module).ran(index))
+        if any(path.tuners for path in paths):
+            return None
         finished = [path for path in paths if path.value is not None]
+        consulted = any(path.consulted_target for path in paths)
         stopped = next((path.obstacle for path in paths if path.obstacle is not None), None)
-        if not finished:
+        every = dict.fromkeys(name for path in finished for name in path.value)
+        if not every:
             return None
         if stopped is not None:  # too many combinations, or one that could not be followed: nothing can be said for all
-            every = dict.fromkeys(name for path in finished for name in path.value)
-            return Kept({name: stopped.again() for name in every}, any(path.consulted_target for path in paths), ())
-        names: dict[str, Any] = {}
-        for name in dict.fromkeys(name for path in finished for name in path.value):
-            distinct: list[tuple[Any, Path]] = []
-            for path in finished:
-                value = path.value.get(name, _ABSENT)
-                if value is _ABSENT or not cannot_change(value):
-                    distinct = [(_CHANGEABLE, path)]
-                    break
-                if not any(is_same(value, other) for other, _ in distinct):
-                    distinct.append((value, path))
-            names[name] = distinct[0][0] if len(distinct) == 1 else Choice(
-                tuple(value for value, _ in distinct), tuple(_cause(path) for _, path in distinct[:-1]))
+            return Kept({name: stopped.again() for name in every}, consulted, ())
+        names = {name: _over_paths(name, finished) for name in every}
         if all(value is _CHANGEABLE for value in names.values()):
             return None
-        return Kept(names, any(path.consulted_target for path in paths),
-                    tuple(dict.fromkeys(note for path in paths for note in path.notes)))
+        return Kept(names, consulted, tuple(dict.fromkeys(note for path in paths for note in path.notes)))
 
     def _apply_changes(self, name: str, since: int, time: int) -> None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
@@ -312,6 +297,20 @@ def is_same(left: Any, right: Any) -> bool:
     if isinstance(left, Builtin) and isinstance(right, Builtin):
         return left.function is right.function
     return isinstance(left, Obstacle) and isinstance(right, Obstacle) and left.reason == right.reason
+
+
+def _over_paths(name: str, paths: list[Path]) -> Any:
+    """What a name is bound to over all paths: one value, a choice of unchanging ones, or something each path has to make."""
+    distinct: list[tuple[Any, Path]] = []
+    for path in paths:
+        value = path.value.get(name, _ABSENT)
+        if value is _ABSENT or not cannot_change(value):
+            return _CHANGEABLE
+        if not any(is_same(value, other) for other, _ in distinct):
+            distinct.append((value, path))
+    if len(distinct) == 1:
+        return distinct[0][0]
+    return Choice(tuple(value for value, _ in distinct), tuple(_cause(path) for _, path in distinct[:-1]))
 
 
 def _cause(path: Path) -> Obstacle:

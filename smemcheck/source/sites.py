@@ -232,7 +232,6 @@ def _merge(paths: Sequence[Path]) -> list[_Found]:
     """What all paths agree on. A tuner that only some paths make is a site all the same: somebody gets it."""
     finished = [path for path in paths if path.value is not None and path.obstacle is None]
     merged: dict[tuple[Any, ...], _Found] = {}
-    open_: dict[tuple[Any, ...], str] = {}
     for path in finished:
         seen: dict[tuple[Any, ...], int] = {}
         for one in path.value:
@@ -244,10 +243,13 @@ def _merge(paths: Sequence[Path]) -> list[_Found]:
             known = merged[key]
             reason = _difference(path)
             if _same_configs(known.configs, one.configs) is False:
-                open_[key] = reason
                 known.configs = Unknown(f"the list depends on {reason}", known.decorator)
             if isinstance(known.kernel, Kernel) and isinstance(one.kernel, Kernel) and known.kernel.digest != one.kernel.digest:
                 known.kernel = Unknown(f"what the kernel reads depends on {reason}", known.position)
+    stopped = next((path.obstacle for path in paths if path.obstacle is not None), None)
+    if stopped is not None:  # a path that could not be followed might hold another list
+        for one in merged.values():
+            one.configs = stopped.to_unknown()
     return list(merged.values())
 
 
