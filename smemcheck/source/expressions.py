@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -80,13 +81,19 @@ def _name(interpreter: Interpreter, node: cst.Name, frame: Frame) -> Any:
 
 def _number(interpreter: Interpreter, node: cst.BaseNumber, frame: Frame) -> Any:
     try:
-        return ast.literal_eval(node.value)  # type: ignore[attr-defined]
+        return _literal(node.value)  # type: ignore[attr-defined]
     except (ValueError, SyntaxError):
         return Obstacle("a number is too long to be read", Place(frame.unit, node))
 
 
 def _string(interpreter: Interpreter, node: cst.SimpleString, frame: Frame) -> Any:
-    return node.evaluated_value
+    return _literal(node.value)
+
+
+@functools.lru_cache(maxsize=8192)
+def _literal(text: str) -> Any:
+    """The value of a number or string literal."""
+    return ast.literal_eval(text)
 
 
 def _concatenated(interpreter: Interpreter, node: cst.ConcatenatedString, frame: Frame) -> Any:

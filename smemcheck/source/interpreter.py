@@ -230,14 +230,14 @@ class Interpreter:
         return call_value(self, function, Call(self, arguments, keywords, place, open_))
 
 
+@dataclass(frozen=True, slots=True)
 class Evaluator:
     """Answers questions about one project as seen on one target."""
 
-    def __init__(self, project: Project, world: World, limits: Limits | None = None, memory: Memory | None = None) -> None:
-        self.project = project
-        self.world = world
-        self.limits = limits or Limits()
-        self.memory = memory or Memory()
+    project: Project
+    world: World
+    limits: Limits = Limits()
+    memory: Memory = field(default_factory=Memory)
 
     def paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         """Run ``question`` along every path, up to the limit; the last path says so when there were more."""

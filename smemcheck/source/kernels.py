@@ -7,10 +7,11 @@ Which names a body reads is asked of Python's own symbol table (``symtable``), b
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import symtable
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import libcst as cst
@@ -237,7 +238,8 @@ def source_text(function: UserFunction) -> tuple[str, Position]:
     return "".join(lines), position
 
 
-def read_names(source: str) -> dict[str, frozenset[tuple[str, ...]]]:
+@functools.lru_cache(maxsize=4096)
+def read_names(source: str) -> Mapping[str, frozenset[tuple[str, ...]]]:
     """The global names a function's body reads, each with the attribute paths that are read of it.
 
     Decorators are not part of ``source``; annotations and defaults are bound elsewhere and not read here.

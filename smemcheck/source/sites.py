@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import libcst as cst
@@ -17,7 +17,7 @@ import libcst as cst
 from smemcheck.model import Config, Heuristic, Kernel, Parameter, Position, Problem, Site, SiteKind, TargetAnswer, Unknown
 from smemcheck.source.attributes import innermost_kernel
 from smemcheck.source.freeze import freeze_config, posix
-from smemcheck.source.interpreter import Evaluator, Interpreter, Path, iterate
+from smemcheck.source.interpreter import Evaluator, Interpreter, Limits, Path, iterate
 from smemcheck.source.kernels import build_kernel, describe_parameters
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.values import (
@@ -32,6 +32,9 @@ from smemcheck.source.values import (
 
 _TUNES = re.compile(r"tun", re.IGNORECASE)
 _TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|(?<!def )\b\w*(?:autotune|tuner)\s*\(", re.IGNORECASE)
+
+
+_INSIDE = Limits(steps=100_000, paths=8)  # for functions that are called with unknown arguments
 
 
 @dataclass(slots=True)
@@ -92,8 +95,18 @@ def _calls_a_factory(statement: Statement) -> bool:
 
 
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
+    """Run a statement at import time; then, one by one, the functions and methods in it that tune something when called."""
+    made = _explore(evaluator, statement, None, found)
+    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text) and "jit" in statement.decorator_text:
+        made = _unknown_site(evaluator, statement, evaluator.paths(lambda interpreter: _run(interpreter, statement, None)))
+    for name in _tuning_functions(statement):
+        made.extend(_explore(replace(evaluator, limits=_INSIDE), statement, name, found))
+    found.sites.extend(made)
+
+
+def _explore(evaluator: Evaluator, statement: Statement, function: str | None, found: FileSites) -> list[_Found]:
     def question(interpreter: Interpreter) -> list[_Found]:
-        _run(interpreter, statement)
+        _run(interpreter, statement, function)
         made = [_freeze_tuner(interpreter, tuner) for tuner in interpreter.tuners]
         return [one for one in made if one is not None]
 
@@ -101,10 +114,17 @@ def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
     found.consulted_target = found.consulted_target or any(path.consulted_target for path in paths)
     for path in paths:
         found.notes.extend(note for note in path.notes if note not in found.notes)
-    made = _merge(paths)
-    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text) and "jit" in statement.decorator_text:
-        made = _unknown_site(evaluator, statement, paths)
-    found.sites.extend(made)
+    return _merge(paths)
+
+
+def _tuning_functions(statement: Statement) -> list[str]:
+    """The functions of a statement that tune something inside: its own name for a ``def``, methods for a ``class``."""
+    if statement.kind == "def":
+        return [statement.defined_name or ""] if _TUNES_INSIDE.search(statement.definition_text) else []
+    if statement.kind != "class":
+        return []
+    pieces = re.split(r"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", statement.definition_text, flags=re.MULTILINE)
+    return [name for name, body in zip(pieces[1::2], pieces[2::2], strict=True) if _TUNES_INSIDE.search(body)]
 
 
 def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Path]) -> list[_Found]:
@@ -131,20 +151,18 @@ def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Pa
     return [path.value for path in evaluator.paths(question)[:1] if path.value is not None]
 
 
-def _run(interpreter: Interpreter, statement: Statement) -> None:
-    """Run a statement at import time; functions and methods that tune inside are called with unknown arguments."""
+def _run(interpreter: Interpreter, statement: Statement, function: str | None) -> None:
+    """Run a statement at import time; with ``function``, then call that function or method of it with unknown arguments."""
     namespace = interpreter.namespace(statement.module)
     namespace.run(statement.index)
-    if statement.kind not in ("def", "class") or not _TUNES_INSIDE.search(statement.text[len(statement.decorator_text):]):
+    if function is None:
         return
-    name = statement.defined_name
-    value = namespace.bound(name, statement.index) if name is not None else None
-    functions = [value]
+    del interpreter.tuners[:]
+    value = namespace.bound(statement.defined_name or "", statement.index)
     if isinstance(value, UserClass):
-        functions = list(value.namespace.values())
-    for function in functions:
-        if isinstance(function, UserFunction):
-            _call_with_unknowns(interpreter, function)
+        value = value.namespace.get(function)
+    if isinstance(value, UserFunction):
+        _call_with_unknowns(interpreter, value)
 
 
 def _call_with_unknowns(interpreter: Interpreter, function: UserFunction) -> None:
