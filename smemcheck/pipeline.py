@@ -45,7 +45,7 @@ class _Row:
     specialization: int | None
     target: Target
     config: Config
-    job: Job | Unknown
+    job: Job | Unknown | Verdict
 
 
 def check(
@@ -157,20 +157,30 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
 def _rows_of(
     report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
 ) -> Iterator[_Row]:
-    from smemcheck.specialize import bind
+    from smemcheck.specialize import bind, prune
 
     site, specialization = report.sites[specialized.site], specialized.specialization
     for target in report.targets:
         answer = site.answers.get(target.name)
         kernel = answer.kernel if answer else Unknown(f"it has no definition on {target.name}", site.position)
         configs = (specialization.config,) if specialization.config else _configs(site, target)
-        for config in configs:
+        kept = configs
+        if specialization.config is None and site.prune_configs_by is not None:
+            pruned = _guarded(site, prune, site, specialization, configs, target, project)
+            kept = configs if isinstance(pruned, Unknown) else pruned
+        for config in (*configs, *(made for made in kept if made not in configs)):
+            if config not in kept:
+                yield _Row(specialized.site, index, target, config, _DROPPED)
+                continue
             if isinstance(kernel, Unknown):
                 yield _Row(specialized.site, index, target, config, kernel)
                 continue
             bound = _guarded(site, bind, site, specialization, config, target, project)
             job = bound if isinstance(bound, Unknown) else Job(kernel, bound, config, target, settings.registers)
             yield _Row(specialized.site, index, target, config, job)
+
+
+_DROPPED = Verdict(VerdictKind.PRUNED, "early_config_prune", "the author's early_config_prune drops it for this launch")
 
 
 def _configs(site: Site, target: Target) -> tuple[Config, ...]:
@@ -210,6 +220,8 @@ def _result(row: _Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, T
     if isinstance(row.job, Unknown):
         verdict = Verdict(VerdictKind.UNKNOWN, None, row.job.reason)
         return Result(row.site, row.specialization, row.target.name, row.config, verdict)
+    if isinstance(row.job, Verdict):
+        return Result(row.site, row.specialization, row.target.name, row.config, row.job)
     outcome = outcomes.get(row.job)
     if outcome is None:
         verdict = Verdict(VerdictKind.UNKNOWN, None, "the run ended before this config was lowered")

@@ -73,7 +73,9 @@ def syntax_problem(module: Module) -> Problem | None:
     try:
         symtable.symtable(module.text, module.path, "exec")
     except SyntaxError as error:
-        return Problem(f"Python cannot parse the file: {error.msg}", Position(module.path, error.lineno or 1, error.offset or 1))
+        return Problem(
+            f"Python cannot parse the file: {error.msg}", Position(module.path, error.lineno or 1, error.offset or 1)
+        )
     except (RecursionError, MemoryError, ValueError) as error:
         return Problem(f"Python cannot parse the file: {error or 'it is nested too deeply'}", Position(module.path, 1))
     return None

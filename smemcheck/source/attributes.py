@@ -64,8 +64,13 @@ def all_kwargs(config: ConfigValue) -> Any:
     """What ``Config.all_kwargs()`` gives: the kwargs overlaid by the options that are not ``None`` (triton/runtime/autotuner.py)."""
     if isinstance(config.kwargs, Obstacle):
         return config.kwargs.again()
-    options = {"num_warps": config.num_warps, "num_ctas": config.num_ctas, "num_stages": config.num_stages,
-               "maxnreg": config.maxnreg, "ir_override": config.ir_override}
+    options = {
+        "num_warps": config.num_warps,
+        "num_ctas": config.num_ctas,
+        "num_stages": config.num_stages,
+        "maxnreg": config.maxnreg,
+        "ir_override": config.ir_override,
+    }
     return {**config.kwargs, **{k: v for k, v in options.items() if v is not None}}
 
 

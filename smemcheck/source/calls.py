@@ -28,7 +28,9 @@ from smemcheck.source.values import (
 )
 
 
-def arguments_of(interpreter: Interpreter, node: cst.Call, frame: Frame) -> tuple[list[Any], dict[str, Any], Obstacle | None]:
+def arguments_of(
+    interpreter: Interpreter, node: cst.Call, frame: Frame
+) -> tuple[list[Any], dict[str, Any], Obstacle | None]:
     """The evaluated arguments of a call. The third part is set when ``*`` or ``**`` unpacks something unknown."""
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -46,7 +48,9 @@ def arguments_of(interpreter: Interpreter, node: cst.Call, frame: Frame) -> tupl
             if isinstance(value, dict) and all(isinstance(k, str) for k in value):
                 keywords.update(value)
             else:
-                open_ = open_ or (value if isinstance(value, Obstacle) else Obstacle("what ** unpacks is not a known dict", place))
+                open_ = open_ or (
+                    value if isinstance(value, Obstacle) else Obstacle("what ** unpacks is not a known dict", place)
+                )
         elif argument.keyword is not None:
             keywords[argument.keyword.value] = value
         else:
@@ -65,11 +69,23 @@ def call_value(interpreter: Interpreter, function: Any, call: Call) -> Any:
     if isinstance(function, UserFunction):
         return call_function(interpreter, function, call)
     if isinstance(function, BoundMethod):
-        return call_value(interpreter, function.function,
-                          Call(interpreter, [function.instance, *call.arguments], call.keywords, call.place, call.open))
+        return call_value(
+            interpreter,
+            function.function,
+            Call(interpreter, [function.instance, *call.arguments], call.keywords, call.place, call.open),
+        )
     if isinstance(function, Partial):
-        return call_value(interpreter, function.function, Call(
-            interpreter, [*function.arguments, *call.arguments], {**function.keywords, **call.keywords}, call.place, call.open))
+        return call_value(
+            interpreter,
+            function.function,
+            Call(
+                interpreter,
+                [*function.arguments, *call.arguments],
+                {**function.keywords, **call.keywords},
+                call.place,
+                call.open,
+            ),
+        )
     if isinstance(function, UserClass):
         return instantiate(interpreter, function, call)
     if isinstance(function, External):
@@ -128,31 +144,40 @@ def call_function(interpreter: Interpreter, function: UserFunction, call: Call) 
     return signal[1] if signal is not None and signal[0] == RETURN else None
 
 
-def bind_parameters(interpreter: Interpreter, parameters: cst.Parameters, function: UserFunction, call: Call,
-                    frame: Frame) -> None:
+def bind_parameters(
+    interpreter: Interpreter, parameters: cst.Parameters, function: UserFunction, call: Call, frame: Frame
+) -> None:
     """Bind a call's arguments as Python does. Raises ``TypeError`` of the program."""
     positional = [*parameters.posonly_params, *parameters.params]
     names = [p.name.value for p in positional]
     keyword_only = [p.name.value for p in parameters.kwonly_params]
     keywords = dict(call.keywords)
     bound = dict(zip(names, call.arguments, strict=False))
-    extra = call.arguments[len(names):]
+    extra = call.arguments[len(names) :]
     if isinstance(parameters.star_arg, cst.Param):
         rest: Any = tuple(extra)
         frame.locals[parameters.star_arg.name.value] = call.open.again() if call.open is not None else rest
     elif extra:
-        raise Raised("TypeError", f"{function.name}() takes {len(names)} positional arguments but "
-                     f"{len(call.arguments)} were given", place=call.place)
-    for name in [*names[len(parameters.posonly_params):], *keyword_only]:
+        raise Raised(
+            "TypeError",
+            f"{function.name}() takes {len(names)} positional arguments but {len(call.arguments)} were given",
+            place=call.place,
+        )
+    for name in [*names[len(parameters.posonly_params) :], *keyword_only]:
         if name in keywords:
             if name in bound:
-                raise Raised("TypeError", f"{function.name}() got multiple values for argument '{name}'", place=call.place)
+                raise Raised(
+                    "TypeError", f"{function.name}() got multiple values for argument '{name}'", place=call.place
+                )
             bound[name] = keywords.pop(name)
     if parameters.star_kwarg is not None:
         frame.locals[parameters.star_kwarg.name.value] = call.open.again() if call.open is not None else keywords
     elif keywords:
-        raise Raised("TypeError", f"{function.name}() got an unexpected keyword argument '{next(iter(keywords))}'",
-                     place=call.place)
+        raise Raised(
+            "TypeError",
+            f"{function.name}() got an unexpected keyword argument '{next(iter(keywords))}'",
+            place=call.place,
+        )
     for name in [*names, *keyword_only]:
         if name in bound:
             frame.locals[name] = bound[name]
@@ -216,8 +241,11 @@ def _notice_tuner(interpreter: Interpreter, instance: Instance, call: Call) -> N
     from smemcheck.source.attributes import innermost_kernel
 
     kernel, configs = instance.attributes.get("fn"), instance.attributes.get("configs")
-    if isinstance(configs, list) and isinstance(innermost_kernel(kernel), KernelValue) and not any(
-            tuner.instance is instance for tuner in interpreter.tuners):
+    if (
+        isinstance(configs, list)
+        and isinstance(innermost_kernel(kernel), KernelValue)
+        and not any(tuner.instance is instance for tuner in interpreter.tuners)
+    ):
         interpreter.tuners.append(TunerValue(kernel, instance.attributes, call.place, instance))
 
 
@@ -252,7 +280,9 @@ def _make_dataclass(interpreter: Interpreter, cls: UserClass, instance: Instance
             raise Raised("TypeError", f"{cls.name}() missing required argument: '{name}'", place=call.place) from None
         if isinstance(default, Instance) and default.cls == External("dataclasses.Field"):
             factory = default.attributes.get("default_factory")
-            default = interpreter.call(factory, [], {}, call.place) if factory is not None else default.attributes["default"]
+            default = (
+                interpreter.call(factory, [], {}, call.place) if factory is not None else default.attributes["default"]
+            )
         instance.attributes[name] = default
     try:
         after = cls.lookup("__post_init__")

@@ -16,12 +16,19 @@ _ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "e
 _RECORDS = frozenset({"typing.NamedTuple"})
 
 
-def define_function(interpreter: Interpreter, node: cst.FunctionDef, frame: Frame,
-                    statement: Statement | None = None) -> Any:
+def define_function(
+    interpreter: Interpreter, node: cst.FunctionDef, frame: Frame, statement: Statement | None = None
+) -> Any:
     """The value that a ``def`` binds: the function, passed through its decorators from the last to the first."""
     function: Any = UserFunction(
-        node.name.value, node, frame.unit, frame.module, None if frame.kind == "module" else frame,
-        defaults_of(interpreter, node.params, frame), statement)
+        node.name.value,
+        node,
+        frame.unit,
+        frame.module,
+        None if frame.kind == "module" else frame,
+        defaults_of(interpreter, node.params, frame),
+        statement,
+    )
     for decorator in reversed(node.decorators):
         wrapper = interpreter.evaluate(decorator.decorator, frame)
         function = interpreter.project.models.decorate(interpreter, wrapper, function, Place(frame.unit, decorator))
@@ -58,15 +65,25 @@ def define_class(interpreter: Interpreter, node: cst.ClassDef, frame: Frame) -> 
 def _make_enum(cls: UserClass) -> None:
     cls.kind = "enum"
     count = 0
-    for name, value in list(cls.namespace.items()):
-        if name.startswith("_") or isinstance(value, (UserFunction, UserClass)):
+    for name, written in list(cls.namespace.items()):
+        if name.startswith("_") or isinstance(written, (UserFunction, UserClass)):
             continue
+        value = written
         if isinstance(value, Instance) and value.cls == External("enum.auto"):
             count += 1
             value = count
         elif isinstance(value, int):
             count = value
-        known: Any = next((v for k, v in cls.namespace.items() if isinstance(v, Instance) and v.cls is cls
-                           and not isinstance(value, Obstacle) and v.attributes["value"] == value
-                           and type(v.attributes["value"]) is type(value)), None)
+        known: Any = next(
+            (
+                v
+                for k, v in cls.namespace.items()
+                if isinstance(v, Instance)
+                and v.cls is cls
+                and not isinstance(value, Obstacle)
+                and v.attributes["value"] == value
+                and type(v.attributes["value"]) is type(value)
+            ),
+            None,
+        )
         cls.namespace[name] = known or Instance(cls, {"name": name, "value": value, "_value_": value, "_name_": name})

@@ -5,11 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pathspec
 
-_NEVER = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache", ".ruff_cache",
-                    ".pytest_cache", "node_modules", ".eggs"})
+_NEVER = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        "node_modules",
+        ".eggs",
+    }
+)
 
 
 def python_files(path: str, exclude: Sequence[str] = (), respect_gitignore: bool = True) -> Iterator[str]:
@@ -22,8 +38,13 @@ def python_files(path: str, exclude: Sequence[str] = (), respect_gitignore: bool
     yield from _walk(full, full, excluded, _ignores_above(full) if respect_gitignore else [], respect_gitignore)
 
 
-def _walk(root: str, folder: str, excluded: pathspec.PathSpec, ignores: list[tuple[str, pathspec.PathSpec]],
-          respect_gitignore: bool) -> Iterator[str]:
+def _walk(
+    root: str,
+    folder: str,
+    excluded: pathspec.PathSpec[Any],
+    ignores: list[tuple[str, pathspec.PathSpec[Any]]],
+    respect_gitignore: bool,
+) -> Iterator[str]:
     if respect_gitignore:
         ignores = [*ignores, *_ignore_file(folder)]
     try:
@@ -47,7 +68,7 @@ def _walk(root: str, folder: str, excluded: pathspec.PathSpec, ignores: list[tup
             yield entry.path
 
 
-def _ignore_file(folder: str) -> list[tuple[str, pathspec.PathSpec]]:
+def _ignore_file(folder: str) -> list[tuple[str, pathspec.PathSpec[Any]]]:
     path = Path(folder, ".gitignore")
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -56,9 +77,9 @@ def _ignore_file(folder: str) -> list[tuple[str, pathspec.PathSpec]]:
     return [(folder, pathspec.PathSpec.from_lines("gitignore", lines))]
 
 
-def _ignores_above(folder: str) -> list[tuple[str, pathspec.PathSpec]]:
+def _ignores_above(folder: str) -> list[tuple[str, pathspec.PathSpec[Any]]]:
     """The ignore files between the repository's root and ``folder``; none outside a repository."""
-    found: list[tuple[str, pathspec.PathSpec]] = []
+    found: list[tuple[str, pathspec.PathSpec[Any]]] = []
     current = Path(folder)
     for parent in current.parents:
         found = [*_ignore_file(str(parent)), *found]

@@ -30,12 +30,10 @@ from smemcheck.source.values import (
     Deferred,
     External,
     Frame,
-    Instance,
     Obstacle,
     Place,
     Raised,
     Silent,
-    UserClass,
     first_obstacle,
 )
 
@@ -106,7 +104,9 @@ def _formatted(interpreter: Interpreter, node: cst.FormattedString, frame: Frame
     for part in node.parts:
         if isinstance(part, cst.FormattedStringText):
             text = part.value.replace("{{", "{").replace("}}", "}")
-            parts.append(text if "r" in node.prefix.lower() else ast.literal_eval('"""' + text.replace('"', '\\"') + '"""'))
+            parts.append(
+                text if "r" in node.prefix.lower() else ast.literal_eval('"""' + text.replace('"', '\\"') + '"""')
+            )
             continue
         assert isinstance(part, cst.FormattedStringExpression)
         value = interpreter.evaluate(part.expression, frame)
@@ -189,8 +189,11 @@ def _dict(interpreter: Interpreter, node: cst.Dict, frame: Frame) -> Any:
             if isinstance(inner, dict):
                 result.update(inner)
                 continue
-            return inner if isinstance(inner, Obstacle) else Obstacle(
-                "what ** unpacks is not a known dict", Place(frame.unit, element))
+            return (
+                inner
+                if isinstance(inner, Obstacle)
+                else Obstacle("what ** unpacks is not a known dict", Place(frame.unit, element))
+            )
         assert isinstance(element, cst.DictElement)
         key = interpreter.evaluate(element.key, frame)
         value = interpreter.evaluate(element.value, frame)
@@ -202,22 +205,34 @@ def _dict(interpreter: Interpreter, node: cst.Dict, frame: Frame) -> Any:
     return result
 
 
-def _comprehension(interpreter: Interpreter, comp: cst.CompFor, frame: Frame, emit: Callable[[Frame], None]) -> Obstacle | None:
+def _comprehension(
+    interpreter: Interpreter, comp: cst.CompFor, frame: Frame, emit: Callable[[Frame], None]
+) -> Obstacle | None:
     place = Place(frame.unit, comp)
     iterable = interpreter.evaluate(comp.iter, frame)
     elements = iterate(interpreter, iterable, place)
     if isinstance(elements, Obstacle):
         return elements
-    inner = frame if frame.kind == "comprehension" else Frame(
-        frame.unit, frame.module, {}, frame, "comprehension", function=frame.function, depth=frame.depth)
+    inner = (
+        frame
+        if frame.kind == "comprehension"
+        else Frame(frame.unit, frame.module, {}, frame, "comprehension", function=frame.function, depth=frame.depth)
+    )
     for element in elements:
         interpreter.step(place)
         assign(interpreter, comp.target, element, inner)
         if not all(interpreter.truth(interpreter.evaluate(test.test, inner), place) for test in comp.ifs):
             continue
         if comp.inner_for_in is not None:
-            nested = Frame(inner.unit, inner.module, dict(inner.locals), inner, "comprehension",
-                           function=inner.function, depth=inner.depth)
+            nested = Frame(
+                inner.unit,
+                inner.module,
+                dict(inner.locals),
+                inner,
+                "comprehension",
+                function=inner.function,
+                depth=inner.depth,
+            )
             if obstacle := _comprehension(interpreter, comp.inner_for_in, nested, emit):
                 return obstacle
         else:
@@ -282,8 +297,12 @@ def _one_key(interpreter: Interpreter, node: cst.BaseSlice, frame: Frame) -> Any
     if isinstance(node, cst.Index):
         return interpreter.evaluate(node.value, frame)
     assert isinstance(node, cst.Slice)
-    return slice(*(interpreter.evaluate(part, frame) if part is not None else None
-                   for part in (node.lower, node.upper, node.step)))
+    return slice(
+        *(
+            interpreter.evaluate(part, frame) if part is not None else None
+            for part in (node.lower, node.upper, node.step)
+        )
+    )
 
 
 def _call(interpreter: Interpreter, node: cst.Call, frame: Frame) -> Any:
@@ -317,7 +336,10 @@ def _unary(interpreter: Interpreter, node: cst.UnaryOperation, frame: Frame) -> 
     if not is_data(value):
         return Obstacle(f"the sign of a {type_name(value)} is not modelled", place)
     operations: dict[type[cst.CSTNode], Callable[[Any], Any]] = {
-        cst.Minus: lambda v: -v, cst.Plus: lambda v: +v, cst.BitInvert: lambda v: ~v}
+        cst.Minus: lambda v: -v,
+        cst.Plus: lambda v: +v,
+        cst.BitInvert: lambda v: ~v,
+    }
     return guarded(operations[type(node.operator)], place, value)
 
 
@@ -371,9 +393,7 @@ def identical(interpreter: Interpreter, left: Any, right: Any, place: Place) -> 
         return left is right
     if isinstance(left, (int, str)) and type(left) is type(right):
         return bool(left == right)
-    if isinstance(left, tuple) and isinstance(right, tuple) and not left and not right:
-        return True
-    return False
+    return isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right) == 0
 
 
 def _conditional(interpreter: Interpreter, node: cst.IfExp, frame: Frame) -> Any:
@@ -430,15 +450,32 @@ def assign(interpreter: Interpreter, target: cst.BaseExpression, value: Any, fra
 
 
 EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Interpreter, Any, Frame], Any]] = {
-    cst.Name: _name, cst.Integer: _number, cst.Float: _number, cst.Imaginary: _number,
-    cst.SimpleString: _string, cst.ConcatenatedString: _concatenated, cst.FormattedString: _formatted,
-    cst.List: _list, cst.Tuple: _tuple, cst.Set: _set, cst.Dict: _dict,
-    cst.ListComp: _list_comprehension, cst.GeneratorExp: _list_comprehension, cst.SetComp: _set_comprehension,
-    cst.DictComp: _dict_comprehension, cst.Attribute: _attribute, cst.Subscript: _subscript, cst.Call: _call,
-    cst.BinaryOperation: _binary, cst.UnaryOperation: _unary, cst.BooleanOperation: _boolean,
-    cst.Comparison: _comparison, cst.IfExp: _conditional, cst.Lambda: _lambda, cst.NamedExpr: _walrus,
-    cst.Yield: _yield, cst.Await: _await,
+    cst.Name: _name,
+    cst.Integer: _number,
+    cst.Float: _number,
+    cst.Imaginary: _number,
+    cst.SimpleString: _string,
+    cst.ConcatenatedString: _concatenated,
+    cst.FormattedString: _formatted,
+    cst.List: _list,
+    cst.Tuple: _tuple,
+    cst.Set: _set,
+    cst.Dict: _dict,
+    cst.ListComp: _list_comprehension,
+    cst.GeneratorExp: _list_comprehension,
+    cst.SetComp: _set_comprehension,
+    cst.DictComp: _dict_comprehension,
+    cst.Attribute: _attribute,
+    cst.Subscript: _subscript,
+    cst.Call: _call,
+    cst.BinaryOperation: _binary,
+    cst.UnaryOperation: _unary,
+    cst.BooleanOperation: _boolean,
+    cst.Comparison: _comparison,
+    cst.IfExp: _conditional,
+    cst.Lambda: _lambda,
+    cst.NamedExpr: _walrus,
+    cst.Yield: _yield,
+    cst.Await: _await,
     cst.Ellipsis: lambda interpreter, node, frame: External("builtins.Ellipsis"),
 }
-
-

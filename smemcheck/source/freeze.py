@@ -29,10 +29,26 @@ from smemcheck.source.values import (
     UserClass,
 )
 
-_SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int1": "i1", "int8": "i8", "int16": "i16",
-          "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-          "float8e5": "fp8e5", "float8e5b16": "fp8e5b16", "float8e4nv": "fp8e4nv", "float8e4b8": "fp8e4b8",
-          "float8e4b15": "fp8e4b15"}
+_SHORT = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "int1": "i1",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float8e5": "fp8e5",
+    "float8e5b16": "fp8e5b16",
+    "float8e4nv": "fp8e4nv",
+    "float8e4b8": "fp8e4b8",
+    "float8e4b15": "fp8e4b15",
+}
 
 
 def triton_dtype(path: str) -> str | None:
@@ -60,7 +76,11 @@ def freeze(value: Any) -> Value | Unknown:
         if value.cls == External("triton.language.constexpr"):
             inner = freeze(value.attributes["value"])
             return inner if isinstance(inner, Unknown) else ConstexprValue(inner)
-        if isinstance(value.cls, UserClass) and value.cls.kind == "enum" and isinstance(value.attributes.get("value"), (int, str)):
+        if (
+            isinstance(value.cls, UserClass)
+            and value.cls.kind == "enum"
+            and isinstance(value.attributes.get("value"), (int, str))
+        ):
             return value.attributes["value"]  # type: ignore[no-any-return]
     return Unknown(f"a {type_name(value)} cannot be a kernel's constant")
 
@@ -72,17 +92,25 @@ def freeze_config(interpreter: Interpreter, value: Any, place: Place) -> Config:
     if not isinstance(value, ConfigValue):
         raise Blocked(Obstacle(f"the list of configs holds a {type_name(value)}", place))
     if not isinstance(value.kwargs, dict):
-        raise Blocked(value.kwargs if isinstance(value.kwargs, Obstacle) else Obstacle(
-            f"a Config's kwargs are a {type_name(value.kwargs)}", value.place))
+        raise Blocked(
+            value.kwargs
+            if isinstance(value.kwargs, Obstacle)
+            else Obstacle(f"a Config's kwargs are a {type_name(value.kwargs)}", value.place)
+        )
     kwargs = tuple((str(name), _known(part, value.place)) for name, part in value.kwargs.items())
     options: tuple[tuple[str, Value], ...] = ()
     if value.ir_override is not None:
         options = (("ir_override", _known(value.ir_override, value.place)),)
     return Config(
-        kwargs, _integer(value.num_warps, "num_warps", value.place), _integer(value.num_stages, "num_stages", value.place),
+        kwargs,
+        _integer(value.num_warps, "num_warps", value.place),
+        _integer(value.num_stages, "num_stages", value.place),
         _integer(value.num_ctas if value.num_ctas is not None else 1, "num_ctas", value.place),
         None if value.maxnreg is None else _integer(value.maxnreg, "maxnreg", value.place),
-        options, value.pre_hook is not None, value.place.position)
+        options,
+        value.pre_hook is not None,
+        value.place.position,
+    )
 
 
 def _known(value: Any, place: Place) -> Value:

@@ -25,7 +25,7 @@ def import_module(interpreter: Interpreter, node: cst.Import, frame: Frame) -> l
         place = Place(frame.unit, alias)
         value = find(interpreter, name, frame, place)
         if alias.asname is not None:
-            bound.append((dotted(alias.asname.name), value))  # type: ignore[arg-type]
+            bound.append((dotted(alias.asname.name), value))
         else:
             first = name.partition(".")[0]
             bound.append((first, value if first == name else find(interpreter, first, frame, place)))
@@ -40,9 +40,9 @@ def find(interpreter: Interpreter, name: str, frame: Frame, place: Place) -> Any
     known = interpreter.project.models.installed(interpreter, name)
     if known is False:
         raise Raised("ModuleNotFoundError", f"No module named '{name}'", place=place)
-    if known is None and interpreter.guarded:
-        if not interpreter.decide(interpreter.project.models.installation(interpreter, name, place)):
-            raise Raised("ModuleNotFoundError", f"No module named '{name}'", place=place)
+    unsure = known is None and interpreter.guarded
+    if unsure and not interpreter.decide(interpreter.project.models.installation(interpreter, name, place)):
+        raise Raised("ModuleNotFoundError", f"No module named '{name}'", place=place)
     return External(name)
 
 
@@ -57,7 +57,7 @@ def import_from(interpreter: Interpreter, node: cst.ImportFrom, frame: Frame) ->
     bound: list[tuple[str, Any]] = []
     for alias in node.names:
         name = dotted(alias.name)
-        target = dotted(alias.asname.name) if alias.asname is not None else name  # type: ignore[arg-type]
+        target = dotted(alias.asname.name) if alias.asname is not None else name
         bound.append((target, member(interpreter, source, name, place)))
     return bound
 
@@ -101,7 +101,9 @@ def member(interpreter: Interpreter, source: Any, name: str, place: Place) -> An
             stars = interpreter.namespace(source.module).external_stars()
             if stars:
                 return External(f"{stars[-1]}.{name}")
-            raise Raised("ImportError", f"cannot import name '{name}' from '{source.module.name}'", place=place) from None
+            raise Raised(
+                "ImportError", f"cannot import name '{name}' from '{source.module.name}'", place=place
+            ) from None
     assert isinstance(source, External)
     if interpreter.project.models.has(interpreter, source.path, name) is False:
         raise Raised("ImportError", f"cannot import name '{name}' from '{source.path}'", place=place)

@@ -20,8 +20,8 @@ import libcst as cst
 
 from smemcheck.model import Target
 from smemcheck.source.values import (
-    BoundMethod,
     Blocked,
+    BoundMethod,
     Builtin,
     Call,
     Choice,
@@ -104,8 +104,9 @@ class Memory:
 class Interpreter:
     """One run along one path. ``script`` says which side to take at the first unknown conditions; later ones take the true side."""
 
-    def __init__(self, project: Project, world: World, script: list[bool], limits: Limits,
-                 memory: Memory | None = None) -> None:
+    def __init__(
+        self, project: Project, world: World, script: list[bool], limits: Limits, memory: Memory | None = None
+    ) -> None:
         self.project = project
         self.world = world
         self.limits = limits
@@ -222,8 +223,9 @@ class Interpreter:
             return Obstacle(f"{type(node).__name__} expressions are not evaluated", Place(frame.unit, node))
         return handler(self, node, frame)
 
-    def call(self, function: Any, arguments: list[Any], keywords: dict[str, Any], place: Place,
-             open_: Obstacle | None = None) -> Any:
+    def call(
+        self, function: Any, arguments: list[Any], keywords: dict[str, Any], place: Place, open_: Obstacle | None = None
+    ) -> Any:
         """Call a value. An unknown callee gives an unknown result; the program's exceptions are raised."""
         from smemcheck.source.calls import call_value
 
@@ -280,7 +282,7 @@ class Evaluator:
             path.obstacle = blocked.obstacle
         except RecursionError:
             path.obstacle = Obstacle("the source is nested too deeply")
-        del script[len(interpreter.conditions):]
+        del script[len(interpreter.conditions) :]
         path.conditions = tuple(interpreter.conditions)
         path.tuners = interpreter.tuners
         path.notes = interpreter.notes
@@ -298,8 +300,14 @@ def type_name(value: Any) -> str:
     if isinstance(value, Instance):
         return value.cls.name if isinstance(value.cls, UserClass) else value.cls.path.rpartition(".")[2]
     names: list[tuple[type, str]] = [
-        (UserFunction, "function"), (UserClass, "type"), (External, "external object"), (ModuleValue, "module"),
-        (ConfigValue, "Config"), (KernelValue, "JITFunction"), (TunerValue, "Autotuner"), (Silent, "object"),
+        (UserFunction, "function"),
+        (UserClass, "type"),
+        (External, "external object"),
+        (ModuleValue, "module"),
+        (ConfigValue, "Config"),
+        (KernelValue, "JITFunction"),
+        (TunerValue, "Autotuner"),
+        (Silent, "object"),
     ]
     for cls, name in names:
         if isinstance(value, cls):

@@ -71,9 +71,17 @@ def describe_parameters(interpreter: Interpreter, kernel: KernelValue) -> tuple[
         name = parameter.name.value
         annotation = _annotation(interpreter, function, parameter)
         default = freeze(function.defaults[name]) if name in function.defaults else None
-        found.append(Parameter(
-            name, annotation, "constexpr" in annotation, name in function.defaults, default,
-            name in unspecialized or index in unspecialized, name in unaligned or index in unaligned))
+        found.append(
+            Parameter(
+                name,
+                annotation,
+                "constexpr" in annotation,
+                name in function.defaults,
+                default,
+                name in unspecialized or index in unspecialized,
+                name in unaligned or index in unaligned,
+            )
+        )
     return tuple(found)
 
 
@@ -164,11 +172,14 @@ class _Builder:
         if isinstance(value, UserFunction):
             return Unknown(f"'{name}' is a plain Python function, which a kernel cannot call", value.place.position)
         if isinstance(value, (Silent, UserClass, Instance)) and not (
-                isinstance(value, Instance) and value.cls == External("triton.language.constexpr")):
+            isinstance(value, Instance) and value.cls == External("triton.language.constexpr")
+        ):
             return Unknown(f"'{name}' is an object that a kernel cannot read", kernel.place.position)
         return freeze(value)
 
-    def _namespace(self, key: int, kernel: KernelValue, name: str, value: Any, paths: frozenset[tuple[str, ...]]) -> Any:
+    def _namespace(
+        self, key: int, kernel: KernelValue, name: str, value: Any, paths: frozenset[tuple[str, ...]]
+    ) -> Any:
         members: dict[str, Any] = {}
         for path in sorted(paths):
             if not path:
@@ -188,12 +199,22 @@ class _Builder:
     def freeze(self, node: int, position: dict[int, int]) -> KernelFunction:
         kernel = self.kernels[node]
         source, place = self.sources[node]
-        bindings = tuple((name, _bound(value, position, self.kernels))
-                         for name, value in sorted(self.globals[node].items()) if value is not _PYTHON)
+        bindings = tuple(
+            (name, _bound(value, position, self.kernels))
+            for name, value in sorted(self.globals[node].items())
+            if value is not _PYTHON
+        )
         debug = kernel.options.get("debug")
         return KernelFunction(
-            kernel.function.name, place, source, describe_parameters(self.interpreter, kernel), bindings, kernel.kind,
-            kernel.options.get("noinline") is True, debug if isinstance(debug, bool) else None)
+            kernel.function.name,
+            place,
+            source,
+            describe_parameters(self.interpreter, kernel),
+            bindings,
+            kernel.kind,
+            kernel.options.get("noinline") is True,
+            debug if isinstance(debug, bool) else None,
+        )
 
 
 class _Node(int):
@@ -215,8 +236,14 @@ def _bound(value: Any, position: dict[int, int], kernels: dict[int, KernelValue]
     if isinstance(value, _Node):
         return FunctionValue(kernels[int(value)].function.name, position[int(value)])
     if isinstance(value, _Members):
-        return NamespaceValue(value.name, tuple(
-            (name, _bound(member, position, kernels)) for name, member in sorted(value.members.items()) if member is not _PYTHON))
+        return NamespaceValue(
+            value.name,
+            tuple(
+                (name, _bound(member, position, kernels))
+                for name, member in sorted(value.members.items())
+                if member is not _PYTHON
+            ),
+        )
     return value  # type: ignore[no-any-return]
 
 
@@ -229,7 +256,7 @@ def source_text(function: UserFunction) -> tuple[str, Position]:
     elif isinstance(function.node, cst.FunctionDef):
         start = function.unit.position(function.node)
         _, last = function.unit.lines(function.node)
-        lines = function.module.lines[start.line - 1: last]
+        lines = function.module.lines[start.line - 1 : last]
         position = Position(path, start.line, start.column)
     else:
         raise Blocked(Obstacle("a lambda is used as a kernel", function.place))
@@ -286,8 +313,18 @@ def _digest(functions: tuple[KernelFunction, ...]) -> str:
     digest = hashlib.sha256()
     for function in functions:
         bindings = [(name, _without_positions(value)) for name, value in function.globals_]
-        parameters = [(p.name, p.annotation, p.is_constexpr, _without_positions(p.default), p.has_default, p.do_not_specialize,
-                       p.do_not_specialize_on_alignment) for p in function.parameters]
+        parameters = [
+            (
+                p.name,
+                p.annotation,
+                p.is_constexpr,
+                _without_positions(p.default),
+                p.has_default,
+                p.do_not_specialize,
+                p.do_not_specialize_on_alignment,
+            )
+            for p in function.parameters
+        ]
         parts = (function.name, function.source, parameters, bindings, function.jit, function.noinline, function.debug)
         digest.update(repr(parts).encode())
     return digest.hexdigest()
@@ -299,5 +336,3 @@ def _without_positions(value: Any) -> Any:
     if isinstance(value, NamespaceValue):
         return (value.name, tuple((name, _without_positions(member)) for name, member in value.members))
     return value
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 from libcst.metadata import CodeRange, PositionProvider
@@ -24,7 +24,7 @@ class _Positions(PositionProvider):
 
     def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
         self._gen_impl(tree)
-        return self._computed
+        return cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
 
 
 class Unit:

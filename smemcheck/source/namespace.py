@@ -7,6 +7,7 @@ nothing to do with it, and to meet every unknown condition in them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,8 @@ class Namespace:
                 return namespace.lookup(name)
         if isinstance(source, External) and self.interpreter.project.models.has(self.interpreter, source.path, name):
             return self.interpreter.project.models.attribute(
-                self.interpreter, source, name, Place(self.module.statements[index].unit, self._stars[index]))
+                self.interpreter, source, name, Place(self.module.statements[index].unit, self._stars[index])
+            )
         raise KeyError(name)
 
     def run(self, index: int) -> None:
@@ -87,8 +89,10 @@ class Namespace:
     def may_have(self, name: str) -> bool:
         """Whether a statement of the module binds the name whatever is unknown: a definition or an assignment."""
         statements = self.module.statements
-        return any(statements[i].kind in ("def", "class", "simple", "from", "import") and may_bind(statements[i], name)
-                   for i in self.module.mentioning(name))
+        return any(
+            statements[i].kind in ("def", "class", "simple", "from", "import") and may_bind(statements[i], name)
+            for i in self.module.mentioning(name)
+        )
 
     def bound(self, name: str, index: int) -> Any:
         """What a statement that was run bound to ``name``; ``None`` when it did not."""
@@ -109,7 +113,9 @@ class Namespace:
         for index in reversed(binders):
             if index in self._running and name in self._running[index].locals:
                 value = self._running[index].locals[name]
-                return resolve(self.interpreter, value) if isinstance(value, Deferred) else value  # a function defined in the statement is called by it
+                return (
+                    resolve(self.interpreter, value) if isinstance(value, Deferred) else value
+                )  # a function defined in the statement is called by it
             if index >= time or index in self._running:
                 continue
             if index in self._stars:
@@ -215,12 +221,20 @@ class Namespace:
 
     def _apply_changes(self, name: str, since: int, time: int) -> None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
-        changes = [i for i in self.module.mentioning(name)
-                   if since < i < time and may_change(self.module.statements[i], name, self.module)]
+        changes = [
+            i
+            for i in self.module.mentioning(name)
+            if since < i < time and may_change(self.module.statements[i], name, self.module)
+        ]
         if not changes:
             return
         for index in self.module.mentioning(name):
-            if since < index <= changes[-1] and index < time and index not in self._executed and index not in self._running:
+            if (
+                since < index <= changes[-1]
+                and index < time
+                and index not in self._executed
+                and index not in self._running
+            ):
                 kind = self.module.statements[index].kind
                 if kind not in ("def", "class", "import", "from") or index in changes:
                     self._execute(index)
@@ -232,10 +246,8 @@ class Namespace:
             names = [n for n in self.names() if not n.startswith("_")]
         found = {}
         for name in names:
-            try:
+            with contextlib.suppress(KeyError, Raised):
                 found[name] = self._value(name, _END)
-            except (KeyError, Raised):
-                continue
         return found
 
     def exported(self) -> list[str] | None:
@@ -281,7 +293,9 @@ class Kept:
 
 
 _ABSENT = object()
-_CHANGEABLE = object()  # a container or object that differs from path to path: reading it runs the statement on this path
+_CHANGEABLE = (
+    object()
+)  # a container or object that differs from path to path: reading it runs the statement on this path
 
 
 def is_same(left: Any, right: Any) -> bool:
@@ -327,12 +341,17 @@ def cannot_change(value: Any) -> bool:
     if isinstance(value, UserFunction):
         return value.parent is None and not value.attributes and all(map(cannot_change, value.defaults.values()))
     if isinstance(value, UserClass):
-        return all(cannot_change(v) or (isinstance(v, UserFunction) and all(map(cannot_change, v.defaults.values())))
-                   or (isinstance(v, Instance) and v.cls is value) for v in value.namespace.values())
+        return all(
+            cannot_change(v)
+            or (isinstance(v, UserFunction) and all(map(cannot_change, v.defaults.values())))
+            or (isinstance(v, Instance) and v.cls is value)
+            for v in value.namespace.values()
+        )
     if isinstance(value, KernelValue):
         return cannot_change(value.function)
     return value is None or isinstance(
-        value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin, Obstacle, Deferred))
+        value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin, Obstacle, Deferred)
+    )
 
 
 def run_statement(interpreter: Interpreter, statement: Statement, frame: Frame) -> dict[str, Any]:
@@ -381,7 +400,9 @@ def binds(statement: Statement) -> frozenset[str]:
 def _touched(statement: Statement) -> list[str]:
     """The names that a statement binds or whose objects it changes: what is not known when it could not be run."""
     try:
-        _, changed = bound_and_changed(statement.unit.tree) if statement.kind not in ("def", "class") else (set(), set())
+        _, changed = (
+            bound_and_changed(statement.unit.tree) if statement.kind not in ("def", "class") else (set(), set())
+        )
     except SyntaxProblem:
         changed = set()
     return sorted(binds(statement) | changed)
@@ -393,8 +414,8 @@ class _Imports(cst.CSTVisitor):
         self.names: set[str] = set()
 
     def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
-        self.names.add(dotted(node.asname.name) if node.asname is not None  # type: ignore[arg-type]
-                       else dotted(node.name).partition(".")[0])
+        bound = dotted(node.name).partition(".")[0] if node.asname is None else dotted(node.asname.name)
+        self.names.add(bound)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return False
@@ -414,11 +435,10 @@ def may_bind(statement: Statement, name: str) -> bool:
     """Whether running the statement can bind ``name``."""
     if statement.kind in ("def", "class"):
         return statement.defined_name == name
-    if statement.kind == "simple":
-        # An expression statement that begins with another word than a target binds nothing: the common case, decided cheaply.
-        if not re.search(rf"\b{re.escape(name)}\b(?:[^=]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:|\({re.escape(name)}\s*:=",
-                         statement.text):
-            return False
+    # A simple statement without an assignment behind the name binds nothing: the common case, decided without parsing.
+    assigns = rf"\b{re.escape(name)}\b(?:[^=]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:"
+    if statement.kind == "simple" and not re.search(assigns, statement.text):
+        return False
     return name in binds(statement)
 
 
@@ -446,8 +466,9 @@ def _changes_argument(module: Module, function: str, name: str) -> bool:
     for index in module.mentioning(function):
         statement = module.statements[index]
         if statement.kind == "def" and statement.defined_name == function:
-            body = statement.text[len(statement.decorator_text):]
+            body = statement.text[len(statement.decorator_text) :]
             if name in statement.mentions and re.search(
-                    rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)", body):
+                rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)", body
+            ):
                 return True
     return False

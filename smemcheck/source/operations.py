@@ -30,27 +30,51 @@ from smemcheck.source.values import (
     first_obstacle,
 )
 
-_ALWAYS_TRUE = (UserFunction, UserClass, ModuleValue, BoundMethod, Partial, Builtin, KernelValue, TunerValue,
-                ConfigValue, HeuristicsValue)
+_ALWAYS_TRUE = (
+    UserFunction,
+    UserClass,
+    ModuleValue,
+    BoundMethod,
+    Partial,
+    Builtin,
+    KernelValue,
+    TunerValue,
+    ConfigValue,
+    HeuristicsValue,
+)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 BINARY: dict[type[cst.CSTNode], tuple[str, Callable[[Any, Any], Any]]] = {
-    cst.Add: ("__add__", operator.add), cst.AddAssign: ("__add__", operator.add),
-    cst.Subtract: ("__sub__", operator.sub), cst.SubtractAssign: ("__sub__", operator.sub),
-    cst.Multiply: ("__mul__", operator.mul), cst.MultiplyAssign: ("__mul__", operator.mul),
-    cst.Divide: ("__truediv__", operator.truediv), cst.DivideAssign: ("__truediv__", operator.truediv),
-    cst.FloorDivide: ("__floordiv__", operator.floordiv), cst.FloorDivideAssign: ("__floordiv__", operator.floordiv),
-    cst.Modulo: ("__mod__", operator.mod), cst.ModuloAssign: ("__mod__", operator.mod),
-    cst.Power: ("__pow__", operator.pow), cst.PowerAssign: ("__pow__", operator.pow),
-    cst.LeftShift: ("__lshift__", operator.lshift), cst.LeftShiftAssign: ("__lshift__", operator.lshift),
-    cst.RightShift: ("__rshift__", operator.rshift), cst.RightShiftAssign: ("__rshift__", operator.rshift),
-    cst.BitAnd: ("__and__", operator.and_), cst.BitAndAssign: ("__and__", operator.and_),
-    cst.BitOr: ("__or__", operator.or_), cst.BitOrAssign: ("__or__", operator.or_),
-    cst.BitXor: ("__xor__", operator.xor), cst.BitXorAssign: ("__xor__", operator.xor),
+    cst.Add: ("__add__", operator.add),
+    cst.AddAssign: ("__add__", operator.add),
+    cst.Subtract: ("__sub__", operator.sub),
+    cst.SubtractAssign: ("__sub__", operator.sub),
+    cst.Multiply: ("__mul__", operator.mul),
+    cst.MultiplyAssign: ("__mul__", operator.mul),
+    cst.Divide: ("__truediv__", operator.truediv),
+    cst.DivideAssign: ("__truediv__", operator.truediv),
+    cst.FloorDivide: ("__floordiv__", operator.floordiv),
+    cst.FloorDivideAssign: ("__floordiv__", operator.floordiv),
+    cst.Modulo: ("__mod__", operator.mod),
+    cst.ModuloAssign: ("__mod__", operator.mod),
+    cst.Power: ("__pow__", operator.pow),
+    cst.PowerAssign: ("__pow__", operator.pow),
+    cst.LeftShift: ("__lshift__", operator.lshift),
+    cst.LeftShiftAssign: ("__lshift__", operator.lshift),
+    cst.RightShift: ("__rshift__", operator.rshift),
+    cst.RightShiftAssign: ("__rshift__", operator.rshift),
+    cst.BitAnd: ("__and__", operator.and_),
+    cst.BitAndAssign: ("__and__", operator.and_),
+    cst.BitOr: ("__or__", operator.or_),
+    cst.BitOrAssign: ("__or__", operator.or_),
+    cst.BitXor: ("__xor__", operator.xor),
+    cst.BitXorAssign: ("__xor__", operator.xor),
 }
 COMPARE: dict[type[cst.CSTNode], tuple[str, Callable[[Any, Any], Any]]] = {
-    cst.LessThan: ("__lt__", operator.lt), cst.LessThanEqual: ("__le__", operator.le),
-    cst.GreaterThan: ("__gt__", operator.gt), cst.GreaterThanEqual: ("__ge__", operator.ge),
+    cst.LessThan: ("__lt__", operator.lt),
+    cst.LessThanEqual: ("__le__", operator.le),
+    cst.GreaterThan: ("__gt__", operator.gt),
+    cst.GreaterThanEqual: ("__ge__", operator.ge),
 }
 
 
@@ -144,8 +168,14 @@ def _instances_equal(interpreter: Interpreter, left: Instance, right: Any, place
     except KeyError:
         if left.cls.kind == "dataclass" and isinstance(right, Instance) and right.cls is left.cls:
             return _all_equal(interpreter, [(v, right.attributes.get(k)) for k, v in left.attributes.items()], place)
-        if any(base in (External("int"), External("str"), External("enum.IntEnum"), External("enum.StrEnum"))
-               for base in left.cls.ancestry()) and "value" in left.attributes and not isinstance(right, Instance):
+        if (
+            any(
+                base in (External("int"), External("str"), External("enum.IntEnum"), External("enum.StrEnum"))
+                for base in left.cls.ancestry()
+            )
+            and "value" in left.attributes
+            and not isinstance(right, Instance)
+        ):
             return equal(interpreter, left.attributes["value"], right, place)
         return False
     result = interpreter.call(BoundMethod(method, left), [right], {}, place)

@@ -52,7 +52,9 @@ class Project:
     def _read(self, path: str) -> str | None:
         try:
             if os.path.getsize(path) > _MAX_BYTES:
-                self.problems[path] = Problem(f"the file is larger than {_MAX_BYTES} bytes and was not read", Position(path, 1))
+                self.problems[path] = Problem(
+                    f"the file is larger than {_MAX_BYTES} bytes and was not read", Position(path, 1)
+                )
                 return None
             with open(path, "rb") as file:
                 data = file.read()
@@ -157,7 +159,8 @@ class Project:
         self._holds(folder, "")
         entries = self._entries[folder]
         return any(e.endswith(".py") for e in entries) or any(
-            self._holds(os.path.join(folder, e), "__init__.py") for e in entries if "." not in e)
+            self._holds(os.path.join(folder, e), "__init__.py") for e in entries if "." not in e
+        )
 
     def _namespace_package(self, folder: str, name: str) -> Module:
         path = os.path.join(folder, "__init__.py")
@@ -183,5 +186,3 @@ class Project:
         if self._holds(folder, "__init__.py"):
             return self.module(os.path.join(folder, "__init__.py"))
         return self._namespace_package(folder, os.path.basename(folder))
-
-

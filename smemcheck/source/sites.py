@@ -14,7 +14,18 @@ from typing import Any
 
 import libcst as cst
 
-from smemcheck.model import Config, Heuristic, Kernel, Parameter, Position, Problem, Site, SiteKind, TargetAnswer, Unknown
+from smemcheck.model import (
+    Config,
+    Heuristic,
+    Kernel,
+    Parameter,
+    Position,
+    Problem,
+    Site,
+    SiteKind,
+    TargetAnswer,
+    Unknown,
+)
 from smemcheck.source.attributes import innermost_kernel
 from smemcheck.source.freeze import freeze_config, posix
 from smemcheck.source.interpreter import Evaluator, Interpreter, Limits, Path, iterate
@@ -73,7 +84,9 @@ def find_sites(evaluator: Evaluator, module: Module) -> FileSites:
         try:
             _ask(evaluator, statement, found)
         except SyntaxProblem as problem:
-            found.problems.append(Problem(f"the file cannot be parsed: {problem.message}", Position(module.path, problem.line)))
+            found.problems.append(
+                Problem(f"the file cannot be parsed: {problem.message}", Position(module.path, problem.line))
+            )
             break
     return found
 
@@ -90,15 +103,24 @@ def _calls_a_factory(statement: Statement) -> bool:
     """Whether a statement calls a function of the same file that tunes something."""
     if statement.kind == "class":
         return False
-    return any(other.defined_name in statement.mentions and other.kind == "def" and _TUNES_INSIDE.search(other.definition_text)
-               for other in statement.module.statements[: statement.index])
+    return any(
+        other.defined_name in statement.mentions and other.kind == "def" and _TUNES_INSIDE.search(other.definition_text)
+        for other in statement.module.statements[: statement.index]
+    )
 
 
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
     """Run a statement at import time; then, one by one, the functions and methods in it that tune something when called."""
     made = _explore(evaluator, statement, None, found)
-    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text) and "jit" in statement.decorator_text:
-        made = _unknown_site(evaluator, statement, evaluator.paths(lambda interpreter: _run(interpreter, statement, None)))
+    if (
+        not made
+        and statement.kind == "def"
+        and _TUNES.search(statement.decorator_text)
+        and "jit" in statement.decorator_text
+    ):
+        made = _unknown_site(
+            evaluator, statement, evaluator.paths(lambda interpreter: _run(interpreter, statement, None))
+        )
     for name in _tuning_functions(statement):
         made.extend(_explore(replace(evaluator, limits=_INSIDE), statement, name, found))
     found.sites.extend(made)
@@ -133,7 +155,9 @@ def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Pa
     if end.obstacle is not None:
         unknown = end.obstacle.to_unknown()
     elif end.raised is not None:
-        unknown = Unknown(f"importing the module raises {end.raised}", end.raised.place.position if end.raised.place else None)
+        unknown = Unknown(
+            f"importing the module raises {end.raised}", end.raised.place.position if end.raised.place else None
+        )
     else:
         unknown = Unknown("its decorators make no tuner that smemcheck understands", statement.position)
 
@@ -186,19 +210,37 @@ def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue) -> _Found | None:
     slice_: Kernel | Unknown
     try:
         parameters = describe_parameters(interpreter, kernel)
-        slice_ = build_kernel(interpreter, kernel) if kernel.language == "triton" else Unknown(
-            "Gluon kernels are not lowered", place)
+        slice_ = (
+            build_kernel(interpreter, kernel)
+            if kernel.language == "triton"
+            else Unknown("Gluon kernels are not lowered", place)
+        )
     except Blocked as blocked:
         parameters, slice_ = (), blocked.obstacle.to_unknown()
-    names = {name: _names(interpreter, attributes.get(source), tuner)
-             for name, source in (("key", "keys"), ("reset_to_zero", "reset_to_zero"), ("restore_value", "restore_value"))}
-    options = {name: attributes[name] for name in ("cache_results", "use_cuda_graph", "warmup", "rep")
-               if isinstance(attributes.get(name), (bool, int, float))}
+    names = {
+        name: _names(interpreter, attributes.get(source), tuner)
+        for name, source in (("key", "keys"), ("reset_to_zero", "reset_to_zero"), ("restore_value", "restore_value"))
+    }
+    options = {
+        name: attributes[name]
+        for name in ("cache_results", "use_cuda_graph", "warmup", "rep")
+        if isinstance(attributes.get(name), (bool, int, float))
+    }
+    if attributes.get("pre_hook") is not None:
+        options["pre_hook"] = True
     return _Found(
-        (place.line, kernel.function.name), kernel.function.name, Position(posix(place.path), place.line, place.column),
-        Position(posix(decorator.path), decorator.line, decorator.column), parameters,
-        _configs(interpreter, tuner), slice_, names, _heuristics(interpreter, tuner, kernel),
-        attributes.get("prune_configs_by"), options)
+        (place.line, kernel.function.name),
+        kernel.function.name,
+        Position(posix(place.path), place.line, place.column),
+        Position(posix(decorator.path), decorator.line, decorator.column),
+        parameters,
+        _configs(interpreter, tuner),
+        slice_,
+        names,
+        _heuristics(interpreter, tuner, kernel),
+        attributes.get("prune_configs_by"),
+        options,
+    )
 
 
 def _configs(interpreter: Interpreter, tuner: TunerValue) -> tuple[Config, ...] | Unknown:
@@ -228,7 +270,11 @@ def _names(interpreter: Interpreter, value: Any, tuner: TunerValue) -> tuple[str
     found = list(elements)
     unknown = next((e for e in found if not isinstance(e, str)), None)
     if unknown is not None:
-        return unknown.to_unknown() if isinstance(unknown, Obstacle) else Unknown("a name is no text", tuner.place.position)
+        return (
+            unknown.to_unknown()
+            if isinstance(unknown, Obstacle)
+            else Unknown("a name is no text", tuner.place.position)
+        )
     return tuple(found)
 
 
@@ -238,8 +284,11 @@ def _heuristics(interpreter: Interpreter, tuner: TunerValue, kernel: KernelValue
         if innermost_kernel(wrapper) is not kernel:
             continue
         if not isinstance(wrapper.values, dict):
-            return wrapper.values.to_unknown() if isinstance(wrapper.values, Obstacle) else Unknown(
-                "the heuristics are no dict", wrapper.place.position)
+            return (
+                wrapper.values.to_unknown()
+                if isinstance(wrapper.values, Obstacle)
+                else Unknown("the heuristics are no dict", wrapper.place.position)
+            )
         for name, function in wrapper.values.items():
             position = function.place.position if isinstance(function, UserFunction) else wrapper.place.position
             found.append(Heuristic(str(name), function, position))
@@ -262,7 +311,11 @@ def _merge(paths: Sequence[Path]) -> list[_Found]:
             reason = _difference(path)
             if _same_configs(known.configs, one.configs) is False:
                 known.configs = Unknown(f"the list depends on {reason}", known.decorator)
-            if isinstance(known.kernel, Kernel) and isinstance(one.kernel, Kernel) and known.kernel.digest != one.kernel.digest:
+            if (
+                isinstance(known.kernel, Kernel)
+                and isinstance(one.kernel, Kernel)
+                and known.kernel.digest != one.kernel.digest
+            ):
                 known.kernel = Unknown(f"what the kernel reads depends on {reason}", known.position)
     stopped = next((path.obstacle for path in paths if path.obstacle is not None), None)
     if stopped is not None:  # a path that could not be followed might hold another list
@@ -293,13 +346,28 @@ def make_sites(per_target: Mapping[str, FileSites], root: str) -> list[Site]:
         first = next(iter(answers.values()))
         by_target = {
             target: TargetAnswer(answers[target].configs, answers[target].kernel, tuple(per_target[target].notes))
-            if target in answers else TargetAnswer(
-                Unknown(f"it is not defined on {target}", first.position), Unknown(f"it is not defined on {target}", first.position))
-            for target in per_target}
-        sites.append(Site(
-            first.kernel_name, first.position, root, SiteKind.AUTOTUNE, first.parameters, by_target, first.names["key"],
-            first.names["reset_to_zero"], first.names["restore_value"], first.heuristics, first.prune_configs_by, first.options,
-            first.decorator))
+            if target in answers
+            else TargetAnswer(
+                Unknown(f"it is not defined on {target}", first.position),
+                Unknown(f"it is not defined on {target}", first.position),
+            )
+            for target in per_target
+        }
+        sites.append(
+            Site(
+                first.kernel_name,
+                first.position,
+                root,
+                SiteKind.AUTOTUNE,
+                first.parameters,
+                by_target,
+                first.names["key"],
+                first.names["reset_to_zero"],
+                first.names["restore_value"],
+                first.heuristics,
+                first.prune_configs_by,
+                first.options,
+                first.decorator,
+            )
+        )
     return sorted(sites, key=lambda site: site.position.line)
-
-

@@ -31,8 +31,24 @@ from smemcheck.source.values import (
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 Signal = tuple[str, Any]
-MUTATING = frozenset({"append", "extend", "insert", "update", "pop", "popitem", "remove", "sort", "clear", "add",
-                      "setdefault", "discard", "reverse", "appendleft"})
+MUTATING = frozenset(
+    {
+        "append",
+        "extend",
+        "insert",
+        "update",
+        "pop",
+        "popitem",
+        "remove",
+        "sort",
+        "clear",
+        "add",
+        "setdefault",
+        "discard",
+        "reverse",
+        "appendleft",
+    }
+)
 
 
 def execute_block(interpreter: Interpreter, block: cst.BaseSuite | cst.Module, frame: Frame) -> Signal | None:
@@ -178,24 +194,24 @@ class _Assigned(cst.CSTVisitor):
         self.leaves = False
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._target(node.target)
+        self.note_target(node.target)
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._target(node.target)
+        self.note_target(node.target)
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._target(node.target)
+        self.note_target(node.target)
         if isinstance(node.target, cst.Name):
             self.changed.add(node.target.value)
 
     def visit_For(self, node: cst.For) -> None:
-        self._target(node.target)
+        self.note_target(node.target)
 
     def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
-        self._target(node.target)
+        self.note_target(node.target)
 
     def visit_AsName(self, node: cst.AsName) -> None:
-        self._target(node.name)
+        self.note_target(node.name)
 
     def visit_Return(self, node: cst.Return) -> None:
         self.leaves = True
@@ -212,14 +228,14 @@ class _Assigned(cst.CSTVisitor):
         self.bound.add(node.name.value)
         return False
 
-    def _target(self, target: cst.CSTNode) -> None:
+    def note_target(self, target: cst.CSTNode) -> None:
         if isinstance(target, cst.Name):
             self.bound.add(target.value)
         elif isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
-                self._target(element.value)
+                self.note_target(element.value)
         elif isinstance(target, cst.StarredElement):
-            self._target(target.value)
+            self.note_target(target.value)
         elif isinstance(target, (cst.Subscript, cst.Attribute)):
             self._changed(target.value)
 
@@ -245,15 +261,19 @@ def forget(interpreter: Interpreter, nodes: Sequence[cst.CSTNode], obstacle: Obs
     finder = _Assigned()
     for node in nodes:
         node.visit(finder)
-        finder._target(node)
-    if finder.leaves and interpreter.decide(Obstacle(f"whether a loop leaves early: {obstacle.reason}", obstacle.place)):
+        finder.note_target(node)
+    if finder.leaves and interpreter.decide(
+        Obstacle(f"whether a loop leaves early: {obstacle.reason}", obstacle.place)
+    ):
         raise Blocked(Obstacle(f"a loop whose length is not known may return: {obstacle.reason}", obstacle.place))
     for name in finder.changed:
         holder: Frame | None = frame
         while holder is not None and name not in holder.locals:
             holder = holder.parent
         if holder is not None and isinstance(holder.locals[name], (list, dict, set)):
-            raise Blocked(Obstacle(f"'{name}' is changed in a loop whose length is not known: {obstacle.reason}", obstacle.place))
+            raise Blocked(
+                Obstacle(f"'{name}' is changed in a loop whose length is not known: {obstacle.reason}", obstacle.place)
+            )
     for name in finder.bound:
         bind_name(interpreter, frame, name, obstacle.again())
 
@@ -277,12 +297,16 @@ def _try_body(interpreter: Interpreter, node: cst.Try, frame: Frame) -> Signal |
         interpreter.guarded -= bool(node.handlers)
         for index, handler in enumerate(node.handlers):
             caught = handler.type is None or matches(
-                interpreter, raised, interpreter.evaluate(handler.type, frame), index == len(node.handlers) - 1)
+                interpreter, raised, interpreter.evaluate(handler.type, frame), index == len(node.handlers) - 1
+            )
             if not caught:
                 continue
             if handler.name is not None:
-                value = raised.value if raised.value is not None else Instance(
-                    External(f"builtins.{raised.name}"), {"args": (raised.message,)})
+                value = (
+                    raised.value
+                    if raised.value is not None
+                    else Instance(External(f"builtins.{raised.name}"), {"args": (raised.message,)})
+                )
                 assign_target(interpreter, handler.name.name, value, frame)
             frame.locals["<raised>"] = raised
             return execute_block(interpreter, handler.body, frame)
@@ -301,7 +325,9 @@ def matches(interpreter: Interpreter, raised: Raised, handler: Any, last: bool) 
     if isinstance(handler, tuple):
         return any(matches(interpreter, raised, one, last and i == len(handler) - 1) for i, one in enumerate(handler))
     if isinstance(handler, Obstacle) or raised.message.startswith("from "):
-        return last or interpreter.decide(Obstacle(f"which handler catches an exception {raised.message}", raised.place))
+        return last or interpreter.decide(
+            Obstacle(f"which handler catches an exception {raised.message}", raised.place)
+        )
     if isinstance(raised.value, Instance) and isinstance(raised.value.cls, UserClass):
         names = [b.name if isinstance(b, UserClass) else getattr(b, "path", "") for b in raised.value.cls.ancestry()]
         if isinstance(handler, UserClass):
@@ -324,7 +350,7 @@ def _raise(interpreter: Interpreter, node: cst.Raise, frame: Frame) -> Signal | 
         current = frame.locals.get("<raised>")
         raise current if isinstance(current, Raised) else Raised("RuntimeError", "no active exception", place=place)
     value = interpreter.evaluate(node.exc, frame)
-    if isinstance(value, (UserClass, External)) and not isinstance(value, Instance):
+    if isinstance(value, (UserClass, External)):
         value = interpreter.call(value, [], {}, place)
     if isinstance(value, Instance):
         message = value.attributes.get("args", ("",))
@@ -355,8 +381,9 @@ def _with(interpreter: Interpreter, node: cst.With, frame: Frame) -> Signal | No
         if item.asname is not None:
             entered = value.again() if isinstance(value, Obstacle) else value
             if isinstance(value, Instance) and isinstance(value.cls, UserClass):
-                entered = interpreter.call(interpreter_attribute(interpreter, value, "__enter__", frame, item), [], {},
-                                           Place(frame.unit, item))
+                entered = interpreter.call(
+                    interpreter_attribute(interpreter, value, "__enter__", frame, item), [], {}, Place(frame.unit, item)
+                )
             assign_target(interpreter, item.asname.name, entered, frame)
     interpreter.guarded += bool(suppressed)
     try:
@@ -433,10 +460,26 @@ def _nothing(interpreter: Interpreter, node: cst.CSTNode, frame: Frame) -> Signa
 
 
 STATEMENTS: dict[type[cst.CSTNode], Callable[[Interpreter, Any, Frame], Signal | None]] = {
-    cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated, cst.AugAssign: _augmented,
-    cst.If: _if, cst.For: _for, cst.While: _while, cst.Try: _try, cst.Raise: _raise, cst.Assert: _assert,
-    cst.Return: _return, cst.With: _with, cst.Del: _delete, cst.Global: _global, cst.Nonlocal: _nonlocal,
-    cst.FunctionDef: _function, cst.ClassDef: _class, cst.Import: _import, cst.ImportFrom: _import_from,
-    cst.Pass: _nothing, cst.Break: lambda interpreter, node, frame: (BREAK, None),
+    cst.Expr: _expression,
+    cst.Assign: _assign,
+    cst.AnnAssign: _annotated,
+    cst.AugAssign: _augmented,
+    cst.If: _if,
+    cst.For: _for,
+    cst.While: _while,
+    cst.Try: _try,
+    cst.Raise: _raise,
+    cst.Assert: _assert,
+    cst.Return: _return,
+    cst.With: _with,
+    cst.Del: _delete,
+    cst.Global: _global,
+    cst.Nonlocal: _nonlocal,
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.Import: _import,
+    cst.ImportFrom: _import_from,
+    cst.Pass: _nothing,
+    cst.Break: lambda interpreter, node, frame: (BREAK, None),
     cst.Continue: lambda interpreter, node, frame: (CONTINUE, None),
 }

@@ -37,8 +37,9 @@ def assign_target(interpreter: Interpreter, target: cst.BaseExpression, value: A
     elif isinstance(target, cst.StarredElement):
         assign_target(interpreter, target.value, value, frame)
     elif isinstance(target, cst.Attribute):
-        set_attribute(interpreter, interpreter.evaluate(target.value, frame), target.attr.value, value,
-                      Place(frame.unit, target))
+        set_attribute(
+            interpreter, interpreter.evaluate(target.value, frame), target.attr.value, value, Place(frame.unit, target)
+        )
     elif isinstance(target, cst.Subscript):
         from smemcheck.source.expressions import subscript_key
 
@@ -76,8 +77,8 @@ def _unpack(interpreter: Interpreter, target: cst.Tuple | cst.List, value: Any, 
         before, after = starred[0], len(targets) - starred[0] - 1
         if len(values) < before + after:
             raise Raised("ValueError", "not enough values to unpack", place=place)
-        middle = values[before: len(values) - after]
-        values = [*values[:before], middle, *values[len(values) - after:]]
+        middle = values[before : len(values) - after]
+        values = [*values[:before], middle, *values[len(values) - after :]]
     if len(values) != len(targets):
         problem = "too many" if len(values) > len(targets) else "not enough"
         raise Raised("ValueError", f"{problem} values to unpack", place=place)
@@ -136,7 +137,9 @@ def set_item(interpreter: Interpreter, container: Any, key: Any, value: Any, pla
         try:
             method = container.cls.lookup("__setitem__")
         except KeyError:
-            raise Raised("TypeError", f"'{type_name(container)}' does not support item assignment", place=place) from None
+            raise Raised(
+                "TypeError", f"'{type_name(container)}' does not support item assignment", place=place
+            ) from None
         interpreter.call(BoundMethod(method, container), [key, value], {}, place)
     elif isinstance(container, (External, Silent, Obstacle)):
         return  # an unknown object is taken to be none of the known ones

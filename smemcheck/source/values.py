@@ -141,7 +141,9 @@ class UserFunction:
         try:
             unit = self.statement.unit
         except SyntaxProblem as problem:
-            raise Blocked(Obstacle(f"the function cannot be parsed: {problem.message}", self.statement.position)) from None
+            raise Blocked(
+                Obstacle(f"the function cannot be parsed: {problem.message}", self.statement.position)
+            ) from None
         node = unit.tree.body[0]
         assert isinstance(node, cst.FunctionDef)
         return unit, node
@@ -165,6 +167,13 @@ class UserClass:
         for base in self.bases:
             found.extend(x for x in (base.ancestry() if isinstance(base, UserClass) else [base]) if x not in found)
         return found
+
+    def find(self, name: str) -> Any:
+        """The attribute from the class or an ancestor; ``None`` when neither has it."""
+        try:
+            return self.lookup(name)
+        except KeyError:
+            return None
 
     def lookup(self, name: str) -> Any:
         """The attribute from the class or an ancestor; raises :class:`KeyError`."""

@@ -6,8 +6,8 @@ which gives the specialisations of a site; ``bind`` completes one of them for on
 
 from __future__ import annotations
 
-from smemcheck.specialize.bind import bind
+from smemcheck.specialize.bind import bind, prune
 from smemcheck.specialize.choose import specialize
 from smemcheck.specialize.launches import launch_sites
 
-__all__ = ["bind", "launch_sites", "specialize"]
+__all__ = ["bind", "launch_sites", "prune", "specialize"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -24,6 +24,10 @@ class Evaluates(Protocol):
     """What :func:`bind` asks of the source stage's handle."""
 
     def call(self, function: Any, arguments: Mapping[str, Any], target: Target) -> Value | Unknown: ...
+
+    def prune(
+        self, site: Site, configs: Sequence[Config], arguments: Mapping[str, Any], target: Target
+    ) -> tuple[Config, ...] | Unknown: ...
 
 
 def bind(
@@ -61,7 +65,16 @@ def bind(
         signature=tuple(arguments.signature.items()),
         constexprs=constexprs,
         divisible_by_16=frozenset(arguments.divisible),
+        launch_values=(),
     )
+
+
+def prune(
+    site: Site, specialization: Specialization, configs: Sequence[Config], target: Target, project: Evaluates
+) -> tuple[Config, ...] | Unknown:
+    """What the author's ``early_config_prune`` leaves of the list under one specialisation."""
+    arguments = _Arguments({parameter.name: parameter for parameter in site.parameters}, specialization)
+    return project.prune(site, configs, arguments.launch_values(), target)
 
 
 def without_value(site: Site, names: list[str], reasons: Mapping[str, Unknown] | None = None) -> Unknown:
@@ -96,6 +109,7 @@ class _Arguments:
         self.signature: dict[str, Any] = dict(specialization.signature)
         self.constexprs: dict[str, Value] = dict(specialization.constexprs)
         self.divisible = set(specialization.divisible_by_16)
+        self.numbers = dict(specialization.launch_values)
 
     def set(self, name: str, value: Value) -> None:
         argument = argument_of_value(value, self.parameters[name])
@@ -117,6 +131,8 @@ class _Arguments:
                 dtype = _TORCH.get(kind.lstrip("*").removeprefix("k"))
                 attributes = {} if dtype is None else {"dtype": External(f"torch.{dtype}")}
                 values[name] = Instance(External("torch.Tensor"), attributes)
+            elif name in self.numbers:
+                values[name] = self.numbers[name]
             else:
                 values[name] = Unknown(f"the value of {name} is known at the launch only")
         return values

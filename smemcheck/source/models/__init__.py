@@ -26,16 +26,54 @@ from smemcheck.source.values import (
     UserFunction,
 )
 
-_FUNCTIONS = {**builtins.FUNCTIONS, **libraries.FUNCTIONS, **standard.FUNCTIONS, **torch_model.FUNCTIONS, **triton_model.FUNCTIONS}
+_FUNCTIONS = {
+    **builtins.FUNCTIONS,
+    **libraries.FUNCTIONS,
+    **standard.FUNCTIONS,
+    **torch_model.FUNCTIONS,
+    **triton_model.FUNCTIONS,
+}
 _CONSTANTS = {**standard.CONSTANTS, **torch_model.CONSTANTS, **triton_model.CONSTANTS}
 _ALWAYS_INSTALLED = frozenset({"torch", "triton", *sys.stdlib_module_names})
-_FOREIGN = frozenset({*_ALWAYS_INSTALLED, "numpy", "packaging", "yaml", "einops", "transformers", "tqdm", "pytest", "jax", "cupy"})
-_TRITON_DTYPES = frozenset({
-    "int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float8e5", "float8e5b16", "float8e4nv",
-    "float8e4b8", "float8e4b15", "float16", "bfloat16", "float32", "float64", "void"})
-_KEEPING_DECORATORS = frozenset({
-    "contextlib.contextmanager", "typing.no_type_check", "pytest.fixture", "numba.njit", "typing_extensions.override",
-    "torch.no_grad", "torch.jit.script", "torch.fx.wrap", "torch._disable_dynamo"})
+_FOREIGN = frozenset(
+    {*_ALWAYS_INSTALLED, "numpy", "packaging", "yaml", "einops", "transformers", "tqdm", "pytest", "jax", "cupy"}
+)
+_TRITON_DTYPES = frozenset(
+    {
+        "int1",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float8e5",
+        "float8e5b16",
+        "float8e4nv",
+        "float8e4b8",
+        "float8e4b15",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "void",
+    }
+)
+_KEEPING_DECORATORS = frozenset(
+    {
+        "contextlib.contextmanager",
+        "typing.no_type_check",
+        "pytest.fixture",
+        "numba.njit",
+        "typing_extensions.override",
+        "torch.no_grad",
+        "torch.jit.script",
+        "torch.fx.wrap",
+        "torch._disable_dynamo",
+    }
+)
 
 
 class Models:
@@ -64,23 +102,41 @@ class Models:
         """Whether the path names a constant that equals only itself: a dtype."""
         path = self.canonical(path)
         return (path.startswith("torch.") and path.removeprefix("torch.") in torch_model.DTYPES) or (
-            path.startswith("triton.language.") and path.removeprefix("triton.language.") in _TRITON_DTYPES)
+            path.startswith("triton.language.") and path.removeprefix("triton.language.") in _TRITON_DTYPES
+        )
 
     def is_object(self, path: str) -> bool:
         """Whether the path certainly names an object that is true and not ``None``: a constant, a function or a module."""
         path = self.canonical(path)
-        return (self.is_constant(path) or path in _FUNCTIONS or path in _ALWAYS_INSTALLED
-                or path in torch_model.PRESENT or path.startswith("builtins.")
-                or (path.startswith("triton") and self.triton.names(path.rpartition(".")[0]) is not None
-                    and self.has_triton(path.rpartition(".")[0], path.rpartition(".")[2]) is True))
+        return (
+            self.is_constant(path)
+            or path in _FUNCTIONS
+            or path in _ALWAYS_INSTALLED
+            or path in torch_model.PRESENT
+            or path.startswith("builtins.")
+            or (
+                path.startswith("triton")
+                and self.triton.names(path.rpartition(".")[0]) is not None
+                and self.has_triton(path.rpartition(".")[0], path.rpartition(".")[2]) is True
+            )
+        )
 
     def text(self, path: str) -> str | None:
         """``str()`` of an external constant."""
         path = self.canonical(path)
         if not self.is_constant(path):
             return None
-        short = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "float8e4nv": "fp8e4nv",
-                 "float8e5": "fp8e5", "float8e4b8": "fp8e4b8", "float8e4b15": "fp8e4b15", "float8e5b16": "fp8e5b16"}
+        short = {
+            "float16": "fp16",
+            "bfloat16": "bf16",
+            "float32": "fp32",
+            "float64": "fp64",
+            "float8e4nv": "fp8e4nv",
+            "float8e5": "fp8e5",
+            "float8e4b8": "fp8e4b8",
+            "float8e4b15": "fp8e4b15",
+            "float8e5b16": "fp8e5b16",
+        }
         name = path.rpartition(".")[2]
         return path if path.startswith("torch.") else short.get(name, name)
 
@@ -110,7 +166,13 @@ class Models:
         if first == "triton" and name != "triton":
             parent, _, last = name.rpartition(".")
             return self.has_triton(parent, last)
-        if name in torch_model.ABSENT or first in ("torch_npu", "torch_xla", "torch_musa", "habana_frameworks", "libtpu"):
+        if name in torch_model.ABSENT or first in (
+            "torch_npu",
+            "torch_xla",
+            "torch_musa",
+            "habana_frameworks",
+            "libtpu",
+        ):
             return False
         if first == "amdsmi":
             target = interpreter.target()
@@ -119,8 +181,7 @@ class Models:
 
     def installation(self, interpreter: Interpreter, name: str, place: Place) -> Obstacle:
         """The unknown that stands for "is this there?": one object a name and path, so that a path stays consistent."""
-        base = interpreter.questions.setdefault(name, Obstacle(f"whether {name} is installed", place))
-        return base
+        return interpreter.questions.setdefault(name, Obstacle(f"whether {name} is installed", place))
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -179,7 +240,11 @@ class Models:
         for base in owner.ancestry()[1:]:
             if isinstance(base, UserClass) and name in base.namespace:
                 found = base.namespace[name]
-                return BoundMethod(found, instance) if isinstance(found, UserFunction) and found.qualifier != "staticmethod" else found
+                return (
+                    BoundMethod(found, instance)
+                    if isinstance(found, UserFunction) and found.qualifier != "staticmethod"
+                    else found
+                )
             if isinstance(base, External):
                 inherited = self.inherited(interpreter, instance, base, name, place)
                 if inherited is not None:
@@ -193,9 +258,15 @@ class Models:
         path = self.canonical(base.path)
         if path == "triton.Autotuner" and name == "__init__" and isinstance(instance, Instance):
             return Builtin("Autotuner.__init__", lambda call: triton_model.construct_autotuner(call, instance))
-        if name == "__init__" and (path.startswith("builtins.") or path in ("torch.autograd.Function", "torch.nn.Module", "enum.Enum")):
-            return Builtin(f"{path}.__init__", lambda call: instance.attributes.update(args=tuple(call.arguments))
-                           if isinstance(instance, Instance) else None)
+        if name == "__init__" and (
+            path.startswith("builtins.") or path in ("torch.autograd.Function", "torch.nn.Module", "enum.Enum")
+        ):
+            return Builtin(
+                f"{path}.__init__",
+                lambda call: (
+                    instance.attributes.update(args=tuple(call.arguments)) if isinstance(instance, Instance) else None
+                ),
+            )
         if path == "torch.autograd.Function" and name == "apply":
             return Builtin("apply", lambda call: call.unknown("the result of an autograd function is not known"))
         return None
@@ -220,7 +291,8 @@ class Models:
             except IndexError:
                 return call.unknown(f"{path}() is called in a way that is not modelled")
         if path.startswith("builtins.") and path.removeprefix("builtins.").endswith(
-                ("Error", "Exception", "Warning", "StopIteration", "Interrupt", "Exit")):
+            ("Error", "Exception", "Warning", "StopIteration", "Interrupt", "Exit")
+        ):
             return Instance(External(path), {"args": tuple(call.arguments)})
         interpreter.may_raise(f"{path}()", call.place)
         return call.unknown(f"the result of {path}() is not known")
@@ -242,5 +314,3 @@ class Models:
     def parameters(self, interpreter: Interpreter, path: str) -> list[str] | None:
         """The parameter names of an external function, where its source is at hand."""
         return self.triton.parameters(self.canonical(path))
-
-

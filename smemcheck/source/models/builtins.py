@@ -32,8 +32,19 @@ from smemcheck.source.values import (
 )
 
 _TYPES: dict[str, type] = {
-    "int": int, "float": float, "str": str, "bool": bool, "bytes": bytes, "list": list, "tuple": tuple, "dict": dict,
-    "set": set, "frozenset": frozenset, "range": range, "complex": complex, "slice": slice,
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "bytes": bytes,
+    "list": list,
+    "tuple": tuple,
+    "dict": dict,
+    "set": set,
+    "frozenset": frozenset,
+    "range": range,
+    "complex": complex,
+    "slice": slice,
 }
 
 
@@ -42,11 +53,10 @@ def text_of(interpreter: Interpreter, value: Any, place: Place, representation: 
     if isinstance(value, Obstacle):
         return value.again()
     if isinstance(value, Instance) and isinstance(value.cls, UserClass):
-        for name in (("__repr__",) if representation else ("__str__", "__repr__")):
-            try:
-                return interpreter.call(BoundMethod(value.cls.lookup(name), value), [], {}, place)
-            except KeyError:
-                continue
+        for name in ("__repr__",) if representation else ("__str__", "__repr__"):
+            method = value.cls.find(name)
+            if method is not None:
+                return interpreter.call(BoundMethod(method, value), [], {}, place)
         if value.cls.kind == "enum":
             return f"{value.cls.name}.{value.attributes['name']}"
         return Obstacle(f"the text of a {type_name(value)} is not modelled", place)
@@ -166,8 +176,11 @@ def _filter(call: Call) -> Any:
     test, values = call.arguments[0], _elements(call, call.arguments[1])
     if isinstance(values, Obstacle):
         return values
-    return [v for v in values if call.interpreter.truth(
-        v if test is None else call.interpreter.call(test, [v], {}, call.place), call.place)]
+    return [
+        v
+        for v in values
+        if call.interpreter.truth(v if test is None else call.interpreter.call(test, [v], {}, call.place), call.place)
+    ]
 
 
 def _sorted(call: Call) -> Any:
@@ -316,16 +329,22 @@ def has_attribute(call: Call, owner: Any, name: str) -> bool | Obstacle:
         if (owner.path, name) in call.interpreter.patched:
             return True
         known = call.interpreter.project.models.has(call.interpreter, owner.path, name)
-        return known if known is not None else call.interpreter.project.models.installation(
-            call.interpreter, f"{owner.path}.{name}", call.place)
+        return (
+            known
+            if known is not None
+            else call.interpreter.project.models.installation(call.interpreter, f"{owner.path}.{name}", call.place)
+        )
     try:
         found = get_attribute(call.interpreter, owner, name, call.place)
     except Raised as raised:
         if raised.name == "AttributeError":
             return False
         raise
-    return call.unknown(f"whether it has '{name}': {found.reason}") if isinstance(found, Obstacle) and isinstance(
-        owner, Instance) and name not in owner.attributes else True
+    return (
+        call.unknown(f"whether it has '{name}': {found.reason}")
+        if isinstance(found, Obstacle) and isinstance(owner, Instance) and name not in owner.attributes
+        else True
+    )
 
 
 def _hasattr(call: Call) -> Any:
@@ -367,7 +386,11 @@ def instance_of(call: Call, value: Any, cls: Any) -> bool | Obstacle:
         kind = _TYPES.get(cls.name)
         if kind is not None:
             return isinstance(value, kind)
-        return isinstance(value, (UserClass, External)) if cls.name == "type" else call.unknown(f"isinstance of {cls.name}")
+        return (
+            isinstance(value, (UserClass, External))
+            if cls.name == "type"
+            else call.unknown(f"isinstance of {cls.name}")
+        )
     if isinstance(cls, UserClass):
         return isinstance(value, Instance) and isinstance(value.cls, UserClass) and cls in value.cls.ancestry()
     if isinstance(cls, External):
@@ -381,16 +404,23 @@ def _instance_of_external(call: Call, value: Any, cls: External) -> bool | Obsta
     if path == "triton.Config":
         return isinstance(value, ConfigValue)
     if last in ("JITFunction", "KernelInterface"):
-        return isinstance(value, KernelValue) or (last == "KernelInterface" and isinstance(value, (TunerValue, HeuristicsValue)))
+        return isinstance(value, KernelValue) or (
+            last == "KernelInterface" and isinstance(value, (TunerValue, HeuristicsValue))
+        )
     if last in ("Autotuner", "Heuristics"):
         return isinstance(value, TunerValue if last == "Autotuner" else HeuristicsValue)
     if last in ("Callable", "FunctionType"):
         return is_callable(value)
     if last in ("Mapping", "MutableMapping", "Sequence", "Iterable", "Hashable", "Number", "Integral", "NoneType"):
         kinds: dict[str, tuple[type, ...]] = {
-            "Mapping": (dict,), "MutableMapping": (dict,), "Sequence": (list, tuple, str, range),
-            "Iterable": (list, tuple, dict, set, str, range), "Number": (int, float), "Integral": (int,),
-            "NoneType": (type(None),)}
+            "Mapping": (dict,),
+            "MutableMapping": (dict,),
+            "Sequence": (list, tuple, str, range),
+            "Iterable": (list, tuple, dict, set, str, range),
+            "Number": (int, float),
+            "Integral": (int,),
+            "NoneType": (type(None),),
+        }
         return isinstance(value, kinds[last]) if last in kinds else is_hashable(value)
     if isinstance(value, Instance) and isinstance(value.cls, External):
         return value.cls.path == path or call.unknown(f"whether a {value.cls.path} is a {path} is not known")
@@ -425,7 +455,9 @@ def _callable(call: Call) -> Any:
     value = call.arguments[0]
     if isinstance(value, Obstacle):
         return value.again()
-    return is_callable(value) or (call.unknown("whether it can be called") if isinstance(value, (External, Silent)) else False)
+    return is_callable(value) or (
+        call.unknown("whether it can be called") if isinstance(value, (External, Silent)) else False
+    )
 
 
 def _reversed(call: Call) -> Any:
@@ -450,14 +482,45 @@ def _super(call: Call) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
-    "len": _len, "range": _range, "list": _collect(list), "tuple": _collect(tuple), "iter": _collect(list),
-    "set": _set_of(set), "frozenset": _set_of(frozenset), "dict": _dict, "zip": _zip, "enumerate": _enumerate, "map": _map,
-    "filter": _filter, "sorted": _sorted, "min": _extreme(cst.LessThan), "max": _extreme(cst.GreaterThan), "sum": _sum,
-    "any": _any_all(True), "all": _any_all(False), "str": _str, "repr": _repr, "bool": _bool, "next": _next,
-    "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "isinstance": _isinstance, "issubclass": _issubclass,
-    "type": _type, "callable": _callable, "reversed": _reversed, "print": lambda call: None, "super": _super,
-    "staticmethod": _qualified("staticmethod"), "classmethod": _qualified("classmethod"), "property": _qualified("property"),
-    **{f.__name__: _plain(f) for f in (int, float, bytes, complex, abs, round, divmod, pow, ord, chr, hex, bin, oct, hash, format, slice)},
+    "len": _len,
+    "range": _range,
+    "list": _collect(list),
+    "tuple": _collect(tuple),
+    "iter": _collect(list),
+    "set": _set_of(set),
+    "frozenset": _set_of(frozenset),
+    "dict": _dict,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "map": _map,
+    "filter": _filter,
+    "sorted": _sorted,
+    "min": _extreme(cst.LessThan),
+    "max": _extreme(cst.GreaterThan),
+    "sum": _sum,
+    "any": _any_all(True),
+    "all": _any_all(False),
+    "str": _str,
+    "repr": _repr,
+    "bool": _bool,
+    "next": _next,
+    "getattr": _getattr,
+    "hasattr": _hasattr,
+    "setattr": _setattr,
+    "isinstance": _isinstance,
+    "issubclass": _issubclass,
+    "type": _type,
+    "callable": _callable,
+    "reversed": _reversed,
+    "print": lambda call: None,
+    "super": _super,
+    "staticmethod": _qualified("staticmethod"),
+    "classmethod": _qualified("classmethod"),
+    "property": _qualified("property"),
+    **{
+        f.__name__: _plain(f)
+        for f in (int, float, bytes, complex, abs, round, divmod, pow, ord, chr, hex, bin, oct, hash, format, slice)
+    },
 }
 CONSTANTS: dict[str, Any] = {"NotImplemented": External("builtins.NotImplemented"), "__debug__": True}
 

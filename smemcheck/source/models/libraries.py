@@ -18,7 +18,17 @@ from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle,
 SAFE_TYPES: tuple[type, ...] = (Version, PurePosixPath)
 _DATA_BYTES = 5_000_000
 
-_VERSION_ATTRIBUTES = ("major", "minor", "micro", "release", "base_version", "public", "local", "is_prerelease", "is_devrelease")
+_VERSION_ATTRIBUTES = (
+    "major",
+    "minor",
+    "micro",
+    "release",
+    "base_version",
+    "public",
+    "local",
+    "is_prerelease",
+    "is_devrelease",
+)
 _PATH_ATTRIBUTES = ("name", "stem", "suffix", "parts")
 
 
@@ -39,7 +49,9 @@ def safe_attribute(value: Any, name: str) -> Any:
 def _is_analysed(call: Call, path: str) -> bool:
     """Whether a file lies beside analysed modules: only those are part of the source."""
     full = os.path.realpath(path)
-    return any(full.startswith(call.interpreter.project.tree(module) + os.sep) for module in call.interpreter.project.files())
+    return any(
+        full.startswith(call.interpreter.project.tree(module) + os.sep) for module in call.interpreter.project.files()
+    )
 
 
 def _exists(value: PurePosixPath, call: Call) -> Any:
@@ -67,12 +79,20 @@ def _glob(value: PurePosixPath, call: Call) -> Any:
 
 
 _PATH_METHODS: dict[str, Callable[[PurePosixPath, Call], Any]] = {
-    "exists": _exists, "is_file": _exists, "is_dir": _exists, "read_text": _read_text, "glob": _glob, "iterdir": _glob,
-    "resolve": lambda value, call: value, "absolute": lambda value, call: value, "expanduser": lambda value, call: value,
+    "exists": _exists,
+    "is_file": _exists,
+    "is_dir": _exists,
+    "read_text": _read_text,
+    "glob": _glob,
+    "iterdir": _glob,
+    "resolve": lambda value, call: value,
+    "absolute": lambda value, call: value,
+    "expanduser": lambda value, call: value,
     "joinpath": lambda value, call: first_obstacle(*call.arguments) or value.joinpath(*map(str, call.arguments)),
     "with_suffix": lambda value, call: first_obstacle(*call.arguments) or value.with_suffix(call.arguments[0]),
     "with_name": lambda value, call: first_obstacle(*call.arguments) or value.with_name(call.arguments[0]),
-    "as_posix": lambda value, call: str(value), "open": lambda value, call: open_file(call, value, "r"),
+    "as_posix": lambda value, call: str(value),
+    "open": lambda value, call: open_file(call, value, "r"),
     "mkdir": lambda value, call: None,
 }
 
@@ -151,17 +171,21 @@ def _regular_expression(name: str) -> Callable[[Call], Any]:
     def model(call: Call) -> Any:
         if obstacle := first_obstacle(*call.arguments, *call.keywords.values()):
             return obstacle
-        if not all(isinstance(a, (str, int)) for a in call.arguments) or any(
-                isinstance(a, str) and len(a) > 2_000 for a in call.arguments) or re.search(
-                r"[+*}]\)?[+*{]", str(call.arguments[0])):
+        if (
+            not all(isinstance(a, (str, int)) for a in call.arguments)
+            or any(isinstance(a, str) and len(a) > 2_000 for a in call.arguments)
+            or re.search(r"[+*}]\)?[+*{]", str(call.arguments[0]))
+        ):
             return call.unknown(f"re.{name}() with such a pattern is not evaluated")
         try:
             result = getattr(re, name)(*call.arguments)
         except re.error as error:
             raise Raised("error", str(error), place=call.place) from None
         if isinstance(result, re.Match):
-            return Instance(External("re.Match"), {"groups": result.groups(), "all": (result.group(), *result.groups()),
-                                                   "named": result.groupdict()})
+            return Instance(
+                External("re.Match"),
+                {"groups": result.groups(), "all": (result.group(), *result.groups()), "named": result.groupdict()},
+            )
         return result if result is None or is_data(result) else call.unknown(f"re.{name}() is not modelled")
 
     return model
@@ -174,17 +198,31 @@ def match_method(value: Instance, name: str, call: Call) -> Any:
     if name == "groupdict":
         return dict(value.attributes["named"])
     wanted = call.arguments or [0]
-    found = [value.attributes["named"].get(w) if isinstance(w, str) else value.attributes["all"][w] for w in wanted
-             if not isinstance(w, Obstacle)]
+    found = [
+        value.attributes["named"].get(w) if isinstance(w, str) else value.attributes["all"][w]
+        for w in wanted
+        if not isinstance(w, Obstacle)
+    ]
     return found[0] if len(wanted) == 1 else tuple(found)
 
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
-    "pathlib.Path": make_path, "pathlib.PurePath": make_path, "pathlib.PosixPath": make_path, "pathlib.PurePosixPath": make_path,
-    "packaging.version.parse": make_version, "packaging.version.Version": make_version, "open": open_file, "io.open": open_file,
+    "pathlib.Path": make_path,
+    "pathlib.PurePath": make_path,
+    "pathlib.PosixPath": make_path,
+    "pathlib.PurePosixPath": make_path,
+    "packaging.version.parse": make_version,
+    "packaging.version.Version": make_version,
+    "open": open_file,
+    "io.open": open_file,
     "builtins.open": open_file,
-    "json.load": _loader(json.loads, "JSON", True), "json.loads": _loader(json.loads, "JSON", False), "json.dumps": _dumps,
-    "yaml.safe_load": _loader(yaml.safe_load, "YAML", True), "yaml.load": _loader(yaml.safe_load, "YAML", True),
+    "json.load": _loader(json.loads, "JSON", True),
+    "json.loads": _loader(json.loads, "JSON", False),
+    "json.dumps": _dumps,
+    "yaml.safe_load": _loader(yaml.safe_load, "YAML", True),
+    "yaml.load": _loader(yaml.safe_load, "YAML", True),
     "yaml.full_load": _loader(yaml.safe_load, "YAML", True),
-    **{f"re.{n}": _regular_expression(n) for n in ("match", "search", "fullmatch", "sub", "findall", "split", "escape")},
+    **{
+        f"re.{n}": _regular_expression(n) for n in ("match", "search", "fullmatch", "sub", "findall", "split", "escape")
+    },
 }

@@ -147,7 +147,11 @@ def _join(value: str, call: Call) -> Any:
 
 def _format(value: str, call: Call) -> Any:
     def text(argument: Any) -> Any:
-        return argument if is_data(argument) or isinstance(argument, Obstacle) else text_of(call.interpreter, argument, call.place)
+        return (
+            argument
+            if is_data(argument) or isinstance(argument, Obstacle)
+            else text_of(call.interpreter, argument, call.place)
+        )
 
     arguments = [text(a) for a in call.arguments]
     keywords = {k: text(v) for k, v in call.keywords.items()}
@@ -175,24 +179,94 @@ def _nothing_to_share(name: str) -> Method:
 
 
 LIST: dict[str, Method] = {
-    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "sort": _sort, "remove": _remove, "index": _index,
-    "count": _count, "copy": lambda v, call: list(v), "clear": lambda v, call: v.clear(), "reverse": lambda v, call: v.reverse(),
+    "append": _append,
+    "extend": _extend,
+    "insert": _insert,
+    "pop": _pop,
+    "sort": _sort,
+    "remove": _remove,
+    "index": _index,
+    "count": _count,
+    "copy": lambda v, call: list(v),
+    "clear": lambda v, call: v.clear(),
+    "reverse": lambda v, call: v.reverse(),
 }
 DICT: dict[str, Method] = {
-    "get": _get, "items": lambda v, call: list(v.items()), "keys": lambda v, call: list(v), "values": lambda v, call: list(v.values()),
-    "update": _update, "pop": _pop, "setdefault": _setdefault, "copy": lambda v, call: dict(v), "clear": lambda v, call: v.clear(),
+    "get": _get,
+    "items": lambda v, call: list(v.items()),
+    "keys": lambda v, call: list(v),
+    "values": lambda v, call: list(v.values()),
+    "update": _update,
+    "pop": _pop,
+    "setdefault": _setdefault,
+    "copy": lambda v, call: dict(v),
+    "clear": lambda v, call: v.clear(),
 }
 SET: dict[str, Method] = {
-    "add": _add, "update": _update, "remove": _remove, "copy": lambda v, call: set(v), "clear": lambda v, call: v.clear(),
-    "discard": lambda v, call: v.discard(call.arguments[0]), "pop": _pop,
-    **{n: _nothing_to_share(n) for n in ("union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint")},
+    "add": _add,
+    "update": _update,
+    "remove": _remove,
+    "copy": lambda v, call: set(v),
+    "clear": lambda v, call: v.clear(),
+    "discard": lambda v, call: v.discard(call.arguments[0]),
+    "pop": _pop,
+    **{
+        n: _nothing_to_share(n)
+        for n in ("union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint")
+    },
 }
-STRING: dict[str, Method] = {"join": _join, "format": _format, **{n: _nothing_to_share(n) for n in (
-    "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "startswith", "endswith", "replace", "find",
-    "rfind", "index", "count", "title", "capitalize", "isdigit", "isalpha", "isnumeric", "isidentifier", "isspace", "islower", "isupper", "partition",
-    "rpartition", "removeprefix", "removesuffix", "encode", "zfill", "ljust", "rjust", "center", "casefold", "swapcase", "isalnum", "expandtabs")}}
-BYTES: dict[str, Method] = {n: _nothing_to_share(n) for n in ("decode", "hex", "split", "startswith", "endswith", "strip")}
-NUMBER: dict[str, Method] = {n: _nothing_to_share(n) for n in ("bit_length", "bit_count", "is_integer", "hex", "conjugate", "as_integer_ratio")}
+STRING: dict[str, Method] = {
+    "join": _join,
+    "format": _format,
+    **{
+        n: _nothing_to_share(n)
+        for n in (
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "splitlines",
+            "startswith",
+            "endswith",
+            "replace",
+            "find",
+            "rfind",
+            "index",
+            "count",
+            "title",
+            "capitalize",
+            "isdigit",
+            "isalpha",
+            "isnumeric",
+            "isidentifier",
+            "isspace",
+            "islower",
+            "isupper",
+            "partition",
+            "rpartition",
+            "removeprefix",
+            "removesuffix",
+            "encode",
+            "zfill",
+            "ljust",
+            "rjust",
+            "center",
+            "casefold",
+            "swapcase",
+            "isalnum",
+            "expandtabs",
+        )
+    },
+}
+BYTES: dict[str, Method] = {
+    n: _nothing_to_share(n) for n in ("decode", "hex", "split", "startswith", "endswith", "strip")
+}
+NUMBER: dict[str, Method] = {
+    n: _nothing_to_share(n) for n in ("bit_length", "bit_count", "is_integer", "hex", "conjugate", "as_integer_ratio")
+}
 
 
 def method(value: Any, name: str) -> Any:

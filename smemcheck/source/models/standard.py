@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-
 import os.path
 import sys
 from collections.abc import Callable
@@ -142,7 +141,11 @@ def _partial(call: Call) -> Any:
 
 def _transparent(call: Call) -> Any:
     """A decorator, or a decorator factory, that keeps what the function computes (``lru_cache``, ``wraps(f)``)."""
-    if len(call.arguments) == 1 and isinstance(call.arguments[0], (UserFunction, Partial, UserClass)) and not call.keywords:
+    if (
+        len(call.arguments) == 1
+        and isinstance(call.arguments[0], (UserFunction, Partial, UserClass))
+        and not call.keywords
+    ):
         return call.arguments[0]
     return Builtin("decorator", lambda inner: inner.arguments[0])
 
@@ -155,7 +158,9 @@ def _cached_property(call: Call) -> Any:
     import dataclasses
 
     function = call.arguments[0]
-    return dataclasses.replace(function, qualifier="cached_property") if isinstance(function, UserFunction) else function
+    return (
+        dataclasses.replace(function, qualifier="cached_property") if isinstance(function, UserFunction) else function
+    )
 
 
 # ------------------------------------------------------------------------------------- dataclasses, enum, copy
@@ -210,8 +215,16 @@ def deep_copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: deep_copy(v) for k, v in value.items()}
     if isinstance(value, ConfigValue):
-        return ConfigValue(deep_copy(value.kwargs), value.num_warps, value.num_stages, value.num_ctas, value.maxnreg,
-                           value.pre_hook, value.ir_override, value.place)
+        return ConfigValue(
+            deep_copy(value.kwargs),
+            value.num_warps,
+            value.num_stages,
+            value.num_ctas,
+            value.maxnreg,
+            value.pre_hook,
+            value.ir_override,
+            value.place,
+        )
     if isinstance(value, Instance) and isinstance(value.cls, UserClass) and value.cls.kind != "enum":
         return Instance(value.cls, {k: deep_copy(v) for k, v in value.attributes.items()})
     return value
@@ -222,8 +235,16 @@ def _copy(call: Call) -> Any:
 
     value = call.arguments[0]
     if isinstance(value, ConfigValue):
-        return ConfigValue(value.kwargs, value.num_warps, value.num_stages, value.num_ctas, value.maxnreg, value.pre_hook,
-                           value.ir_override, value.place)
+        return ConfigValue(
+            value.kwargs,
+            value.num_warps,
+            value.num_stages,
+            value.num_ctas,
+            value.maxnreg,
+            value.pre_hook,
+            value.ir_override,
+            value.place,
+        )
     if isinstance(value, (list, dict, set)):
         return value.copy()
     if isinstance(value, Instance) and isinstance(value.cls, UserClass):
@@ -332,7 +353,8 @@ def _version_of(call: Call) -> Any:
     if isinstance(name, str):
         models = call.interpreter.project.models
         if call.interpreter.guarded and not call.interpreter.decide(
-                models.installation(call.interpreter, name, call.place)):
+            models.installation(call.interpreter, name, call.place)
+        ):
             raise Raised("PackageNotFoundError", name, place=call.place)
     return call.unknown(f"the installed version of {name if isinstance(name, str) else 'a package'} is not known")
 
@@ -346,7 +368,11 @@ def _import_module(call: Call) -> Any:
         return obstacle
     if not isinstance(name, str) or (name.startswith(".") and not isinstance(package, str)):
         return call.unknown("which module is imported is not known")
-    absolute = package.rsplit(".", len(name) - len(name.lstrip(".")) - 1)[0] + "." + name.lstrip(".") if name.startswith(".") else name
+    absolute = (
+        package.rsplit(".", len(name) - len(name.lstrip(".")) - 1)[0] + "." + name.lstrip(".")
+        if name.startswith(".")
+        else name
+    )
     return find(call.interpreter, absolute, Frame(call.place.unit, call.place.unit.module, kind="module"), call.place)
 
 
@@ -355,54 +381,113 @@ def _abstract(call: Call) -> Any:
 
 
 _BINARY_OPERATORS: dict[str, type[cst.CSTNode]] = {
-    "add": cst.Add, "sub": cst.Subtract, "mul": cst.Multiply, "floordiv": cst.FloorDivide, "truediv": cst.Divide, "mod": cst.Modulo}
+    "add": cst.Add,
+    "sub": cst.Subtract,
+    "mul": cst.Multiply,
+    "floordiv": cst.FloorDivide,
+    "truediv": cst.Divide,
+    "mod": cst.Modulo,
+}
 assert set(_BINARY_OPERATORS.values()) <= set(BINARY)
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "os.getenv": environment_get,
-    "os.path.exists": _exists, "os.path.isfile": _exists, "os.path.isdir": _exists,
-    **{f"os.path.{n}": _path_function(n) for n in ("join", "dirname", "basename", "splitext", "abspath", "realpath", "normpath")},
-    "os.fspath": lambda call: str(call.arguments[0]), "os.cpu_count": lambda call: call.unknown("the user's machine is not known"),
+    "os.path.exists": _exists,
+    "os.path.isfile": _exists,
+    "os.path.isdir": _exists,
+    **{
+        f"os.path.{n}": _path_function(n)
+        for n in ("join", "dirname", "basename", "splitext", "abspath", "realpath", "normpath")
+    },
+    "os.fspath": lambda call: str(call.arguments[0]),
+    "os.cpu_count": lambda call: call.unknown("the user's machine is not known"),
     **{f"math.{n}": _math(n) for n in dir(math) if callable(getattr(math, n)) and not n.startswith("_")},
-    "itertools.product": _product, "itertools.chain": _chain, "itertools.chain.from_iterable": _chain_from,
-    "itertools.combinations": _combinations(itertools.combinations), "itertools.permutations": _combinations(itertools.permutations),
+    "itertools.product": _product,
+    "itertools.chain": _chain,
+    "itertools.chain.from_iterable": _chain_from,
+    "itertools.combinations": _combinations(itertools.combinations),
+    "itertools.permutations": _combinations(itertools.permutations),
     "itertools.islice": _islice,
-    "functools.reduce": _reduce, "functools.partial": _partial, "functools.lru_cache": _transparent, "functools.cache": _transparent,
-    "functools.wraps": _wraps, "functools.cached_property": _cached_property, "functools.update_wrapper": lambda call: call.arguments[0],
-    "dataclasses.dataclass": _dataclass, "dataclasses.field": _field, "dataclasses.replace": _replace, "dataclasses.asdict": _asdict,
-    "dataclasses.fields": _fields, "enum.auto": lambda call: Instance(External("enum.auto")), "enum.unique": _abstract,
-    "copy.copy": _copy, "copy.deepcopy": lambda call: deep_copy(call.arguments[0]),
-    "inspect.signature": _signature, "inspect.unwrap": _abstract, "inspect.isfunction": lambda call: isinstance(call.arguments[0], UserFunction),
+    "functools.reduce": _reduce,
+    "functools.partial": _partial,
+    "functools.lru_cache": _transparent,
+    "functools.cache": _transparent,
+    "functools.wraps": _wraps,
+    "functools.cached_property": _cached_property,
+    "functools.update_wrapper": lambda call: call.arguments[0],
+    "dataclasses.dataclass": _dataclass,
+    "dataclasses.field": _field,
+    "dataclasses.replace": _replace,
+    "dataclasses.asdict": _asdict,
+    "dataclasses.fields": _fields,
+    "enum.auto": lambda call: Instance(External("enum.auto")),
+    "enum.unique": _abstract,
+    "copy.copy": _copy,
+    "copy.deepcopy": lambda call: deep_copy(call.arguments[0]),
+    "inspect.signature": _signature,
+    "inspect.unwrap": _abstract,
+    "inspect.isfunction": lambda call: isinstance(call.arguments[0], UserFunction),
     **{f"operator.{n}": _operator(n, k) for n, k in _BINARY_OPERATORS.items()},
-    "operator.itemgetter": _itemgetter, "operator.attrgetter": _attrgetter,
-    "collections.defaultdict": _defaultdict, "collections.OrderedDict": lambda call: call.interpreter.call(
-        call.interpreter.project.models.builtin("dict"), call.arguments, call.keywords, call.place),
+    "operator.itemgetter": _itemgetter,
+    "operator.attrgetter": _attrgetter,
+    "collections.defaultdict": _defaultdict,
+    "collections.OrderedDict": lambda call: call.interpreter.call(
+        call.interpreter.project.models.builtin("dict"), call.arguments, call.keywords, call.place
+    ),
     "collections.deque": _counter_free,
     "contextlib.suppress": lambda call: Instance(External("contextlib.suppress"), {"types": tuple(call.arguments)}),
-    "contextlib.nullcontext": _silent("contextlib.nullcontext()"), "logging.getLogger": _silent("logger"),
-    "warnings.warn": lambda call: None, "warnings.filterwarnings": lambda call: None, "warnings.simplefilter": lambda call: None,
-    "typing.cast": _cast, "typing.TypeVar": _silent("TypeVar"), "typing.overload": _abstract, "typing.final": _abstract,
-    "abc.abstractmethod": _abstract, "importlib.util.find_spec": _find_spec, "importlib.metadata.version": _version_of,
+    "contextlib.nullcontext": _silent("contextlib.nullcontext()"),
+    "logging.getLogger": _silent("logger"),
+    "warnings.warn": lambda call: None,
+    "warnings.filterwarnings": lambda call: None,
+    "warnings.simplefilter": lambda call: None,
+    "typing.cast": _cast,
+    "typing.TypeVar": _silent("TypeVar"),
+    "typing.overload": _abstract,
+    "typing.final": _abstract,
+    "abc.abstractmethod": _abstract,
+    "importlib.util.find_spec": _find_spec,
+    "importlib.metadata.version": _version_of,
     "importlib.import_module": _import_module,
     "importlib.metadata.entry_points": lambda call: [],
-    "platform.system": lambda call: {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
+    "platform.system": lambda call: {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[
+        call.interpreter.world.platform
+    ],
     "platform.machine": lambda call: call.interpreter.world.machine,
-    "platform.uname": lambda call: Instance(External("types.SimpleNamespace"), {
-        "system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
-        "machine": call.interpreter.world.machine, "release": call.unknown("the release of the user's system is not known")}),
+    "platform.uname": lambda call: Instance(
+        External("types.SimpleNamespace"),
+        {
+            "system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
+            "machine": call.interpreter.world.machine,
+            "release": call.unknown("the release of the user's system is not known"),
+        },
+    ),
     "types.SimpleNamespace": lambda call: Instance(External("types.SimpleNamespace"), dict(call.keywords)),
     "types.MappingProxyType": lambda call: call.arguments[0],
-    "threading.Lock": _silent("lock"), "threading.RLock": _silent("lock"), "threading.local": _silent("local"),
-    "time.time": lambda call: call.unknown("the time is not known"), "time.perf_counter": lambda call: call.unknown("the time is not known"),
-    "atexit.register": lambda call: None, "gc.collect": lambda call: None,
+    "threading.Lock": _silent("lock"),
+    "threading.RLock": _silent("lock"),
+    "threading.local": _silent("local"),
+    "time.time": lambda call: call.unknown("the time is not known"),
+    "time.perf_counter": lambda call: call.unknown("the time is not known"),
+    "atexit.register": lambda call: None,
+    "gc.collect": lambda call: None,
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
-    **{f"math.{n}": (lambda interpreter, v=getattr(math, n): v) for n in ("pi", "e", "inf", "nan", "tau")},
-    "os.environ": lambda interpreter: interpreter.environment, "sys.platform": lambda interpreter: interpreter.world.platform,
-    "sys.version_info": lambda interpreter: tuple(map(int, interpreter.world.versions.get("python", "3.11.0").split(".")[:3])),
-    "sys.maxsize": lambda interpreter: sys.maxsize, "sys.modules": lambda interpreter: External("sys.modules"),
+    "math.pi": lambda interpreter: math.pi,
+    "math.e": lambda interpreter: math.e,
+    "math.tau": lambda interpreter: math.tau,
+    "math.inf": lambda interpreter: math.inf,
+    "math.nan": lambda interpreter: math.nan,
+    "os.environ": lambda interpreter: interpreter.environment,
+    "sys.platform": lambda interpreter: interpreter.world.platform,
+    "sys.version_info": lambda interpreter: tuple(
+        map(int, interpreter.world.versions.get("python", "3.11.0").split(".")[:3])
+    ),
+    "sys.maxsize": lambda interpreter: sys.maxsize,
+    "sys.modules": lambda interpreter: External("sys.modules"),
     "sys.argv": lambda interpreter: Obstacle("the command line is not known"),
-    "os.name": lambda interpreter: "nt" if interpreter.world.platform == "win32" else "posix", "os.sep": lambda interpreter: "/",
+    "os.name": lambda interpreter: "nt" if interpreter.world.platform == "win32" else "posix",
+    "os.sep": lambda interpreter: "/",
     "typing.TYPE_CHECKING": lambda interpreter: False,
 }
 SILENT = ("logging", "warnings")

@@ -10,15 +10,72 @@ from smemcheck.model import Target
 from smemcheck.source.interpreter import Interpreter
 from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle, Place, Raised, Silent, UserFunction
 
-DTYPES = ("float16", "half", "bfloat16", "float32", "float", "float64", "double", "int8", "uint8", "int16", "short", "uint16", "int32", "int",
-          "uint32", "int64", "long", "uint64", "bool", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-          "float8_e8m0fnu", "complex64", "complex128", "float4_e2m1fn_x2")
-_SYNONYMS = {"half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32", "long": "int64"}
-_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4,
-          "uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "complex64": 8, "complex128": 16, "float4_e2m1fn_x2": 1}
+DTYPES = (
+    "float16",
+    "half",
+    "bfloat16",
+    "float32",
+    "float",
+    "float64",
+    "double",
+    "int8",
+    "uint8",
+    "int16",
+    "short",
+    "uint16",
+    "int32",
+    "int",
+    "uint32",
+    "int64",
+    "long",
+    "uint64",
+    "bool",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "complex64",
+    "complex128",
+    "float4_e2m1fn_x2",
+)
+_SYNONYMS = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+}
+_BYTES = {
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "bool": 1,
+    "complex64": 8,
+    "complex128": 16,
+    "float4_e2m1fn_x2": 1,
+}
 # The torch release that was current when a Triton release came out: torch pins its Triton exactly (its wheel metadata).
-TORCH_OF_TRITON = {(3, 2): "2.6.0", (3, 3): "2.7.1", (3, 4): "2.8.0", (3, 5): "2.9.1", (3, 6): "2.11.0", (3, 7): "2.12.0",
-                   (3, 8): "2.13.0", (3, 9): "2.14.1"}
+TORCH_OF_TRITON = {
+    (3, 2): "2.6.0",
+    (3, 3): "2.7.1",
+    (3, 4): "2.8.0",
+    (3, 5): "2.9.1",
+    (3, 6): "2.11.0",
+    (3, 7): "2.12.0",
+    (3, 8): "2.13.0",
+    (3, 9): "2.14.1",
+}
 
 
 def canonical_dtype(path: str) -> str:
@@ -126,8 +183,11 @@ def _device_count(call: Call) -> Any:
 
 
 def _transparent(call: Call) -> Any:
-    return call.arguments[0] if call.arguments and not call.keywords and not isinstance(call.arguments[0], (str, bool)) else Builtin(
-        "decorator", lambda inner: inner.arguments[0])
+    return (
+        call.arguments[0]
+        if call.arguments and not call.keywords and not isinstance(call.arguments[0], (str, bool))
+        else Builtin("decorator", lambda inner: inner.arguments[0])
+    )
 
 
 def _context_or_decorator(call: Call) -> Any:
@@ -144,9 +204,16 @@ def _custom_op(call: Call) -> Any:
         function = inner.arguments[0]
         if not isinstance(function, UserFunction):
             return function
-        return dataclasses.replace(function, attributes={**function.attributes, **dict.fromkeys(
-            ("register_fake", "register_autograd", "register_kernel", "register_vmap", "impl", "default"),
-            Builtin("register", _registration))})
+        return dataclasses.replace(
+            function,
+            attributes={
+                **function.attributes,
+                **dict.fromkeys(
+                    ("register_fake", "register_autograd", "register_kernel", "register_vmap", "impl", "default"),
+                    Builtin("register", _registration),
+                ),
+            },
+        )
 
     return Builtin("custom_op", decorate)
 
@@ -159,39 +226,92 @@ def _registration(call: Call) -> Any:
 
 
 def _device(call: Call) -> Any:
-    return Instance(External("torch.device"), {"type": str(call.arguments[0]).split(":")[0], "index": 0}) if call.arguments and isinstance(
-        call.arguments[0], str) else call.unknown("the device is not known")
+    return (
+        Instance(External("torch.device"), {"type": str(call.arguments[0]).split(":")[0], "index": 0})
+        if call.arguments and isinstance(call.arguments[0], str)
+        else call.unknown("the device is not known")
+    )
 
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
-    "torch.cuda.get_device_capability": _capability, "torch.cuda.get_device_name": _name,
-    "torch.cuda.get_device_properties": _properties, "torch.cuda.is_available": lambda call: _is_cuda_build(call.interpreter),
-    "torch.cuda.device_count": _device_count, "torch.cuda.current_device": lambda call: 0,
-    "torch.xpu.is_available": lambda call: False, "torch.xpu.device_count": lambda call: 0, "torch.backends.mps.is_available": lambda call: False,
-    "torch.npu.is_available": lambda call: False, "torch.musa.is_available": lambda call: False, "torch.hpu.is_available": lambda call: False,
-    "torch.mps.is_available": lambda call: False, "torch.mtia.is_available": lambda call: False,
-    "torch.are_deterministic_algorithms_enabled": lambda call: False, "torch.is_grad_enabled": lambda call: True,
-    "torch.compiler.is_compiling": lambda call: False, "torch._dynamo.is_compiling": lambda call: False,
+    "torch.cuda.get_device_capability": _capability,
+    "torch.cuda.get_device_name": _name,
+    "torch.cuda.get_device_properties": _properties,
+    "torch.cuda.is_available": lambda call: _is_cuda_build(call.interpreter),
+    "torch.cuda.device_count": _device_count,
+    "torch.cuda.current_device": lambda call: 0,
+    "torch.xpu.is_available": lambda call: False,
+    "torch.xpu.device_count": lambda call: 0,
+    "torch.backends.mps.is_available": lambda call: False,
+    "torch.npu.is_available": lambda call: False,
+    "torch.musa.is_available": lambda call: False,
+    "torch.hpu.is_available": lambda call: False,
+    "torch.mps.is_available": lambda call: False,
+    "torch.mtia.is_available": lambda call: False,
+    "torch.are_deterministic_algorithms_enabled": lambda call: False,
+    "torch.is_grad_enabled": lambda call: True,
+    "torch.compiler.is_compiling": lambda call: False,
+    "torch._dynamo.is_compiling": lambda call: False,
     "torch.cuda.is_current_stream_capturing": lambda call: False,
-    "torch.no_grad": _context_or_decorator, "torch.inference_mode": _context_or_decorator, "torch.enable_grad": _context_or_decorator,
-    "torch.compiler.disable": _transparent, "torch._dynamo.disable": _transparent, "torch.compile": _transparent,
-    "torch.compiler.allow_in_graph": _transparent, "torch._dynamo.allow_in_graph": _transparent, "torch.jit.ignore": _transparent,
-    "torch.jit.unused": _transparent, "torch.amp.custom_fwd": _transparent, "torch.amp.custom_bwd": _transparent,
-    "torch.cuda.amp.custom_fwd": _transparent, "torch.cuda.amp.custom_bwd": _transparent, "torch.autograd.function.once_differentiable": _transparent,
-    "torch.library.custom_op": _custom_op, "torch.library.triton_op": _custom_op, "torch.library.register_fake": lambda call: Builtin("register", _registration),
-    "torch.library.register_autograd": lambda call: None, "torch.library.impl": lambda call: Builtin("register", _registration),
-    "torch.utils._triton.has_triton": lambda call: _is_cuda_build(call.interpreter), "torch.utils._triton.has_triton_package": lambda call: True,
-    "torch.library.wrap_triton": lambda call: call.arguments[0], "torch._library.capture_triton": lambda call: call.arguments[0],
+    "torch.no_grad": _context_or_decorator,
+    "torch.inference_mode": _context_or_decorator,
+    "torch.enable_grad": _context_or_decorator,
+    "torch.compiler.disable": _transparent,
+    "torch._dynamo.disable": _transparent,
+    "torch.compile": _transparent,
+    "torch.compiler.allow_in_graph": _transparent,
+    "torch._dynamo.allow_in_graph": _transparent,
+    "torch.jit.ignore": _transparent,
+    "torch.jit.unused": _transparent,
+    "torch.amp.custom_fwd": _transparent,
+    "torch.amp.custom_bwd": _transparent,
+    "torch.cuda.amp.custom_fwd": _transparent,
+    "torch.cuda.amp.custom_bwd": _transparent,
+    "torch.autograd.function.once_differentiable": _transparent,
+    "torch.library.custom_op": _custom_op,
+    "torch.library.triton_op": _custom_op,
+    "torch.library.register_fake": lambda call: Builtin("register", _registration),
+    "torch.library.register_autograd": lambda call: None,
+    "torch.library.impl": lambda call: Builtin("register", _registration),
+    "torch.utils._triton.has_triton": lambda call: _is_cuda_build(call.interpreter),
+    "torch.utils._triton.has_triton_package": lambda call: True,
+    "torch.library.wrap_triton": lambda call: call.arguments[0],
+    "torch._library.capture_triton": lambda call: call.arguments[0],
     "torch.device": _device,
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
-    "torch.__version__": torch_version, "torch.version.__version__": torch_version, "torch.version.cuda": _version("cuda"),
-    "torch.version.hip": _version("hip"), "torch.version.xpu": lambda interpreter: None, "torch.version.rocm": _version("hip"),
+    "torch.__version__": torch_version,
+    "torch.version.__version__": torch_version,
+    "torch.version.cuda": _version("cuda"),
+    "torch.version.hip": _version("hip"),
+    "torch.version.xpu": lambda interpreter: None,
+    "torch.version.rocm": _version("hip"),
 }
 # Names whose presence real code tests; every torch since 2.5 that Triton 3.2 to 3.9 go with has the first group.
-PRESENT = frozenset({"torch.cuda", "torch.version", "torch.backends", "torch.xpu", "torch.mps", "torch.compile", "torch.compiler",
-                     "torch.library", "torch.amp", "torch.distributed", "torch.float8_e4m3fn", "torch.float8_e5m2",
-                     "torch.float8_e4m3fnuz", "torch.float8_e5m2fnuz", "torch.library.wrap_triton", "torch.library.triton_op",
-                     "torch.library.custom_op", "torch.version.hip", "torch.version.cuda", "torch.mtia",
-                     "torch.cuda.get_device_properties", "torch.cuda.get_device_capability"})
+PRESENT = frozenset(
+    {
+        "torch.cuda",
+        "torch.version",
+        "torch.backends",
+        "torch.xpu",
+        "torch.mps",
+        "torch.compile",
+        "torch.compiler",
+        "torch.library",
+        "torch.amp",
+        "torch.distributed",
+        "torch.float8_e4m3fn",
+        "torch.float8_e5m2",
+        "torch.float8_e4m3fnuz",
+        "torch.float8_e5m2fnuz",
+        "torch.library.wrap_triton",
+        "torch.library.triton_op",
+        "torch.library.custom_op",
+        "torch.version.hip",
+        "torch.version.cuda",
+        "torch.mtia",
+        "torch.cuda.get_device_properties",
+        "torch.cuda.get_device_capability",
+    }
+)
 ABSENT = frozenset({"torch.npu", "torch.musa", "torch.hpu", "torch.mlu", "torch.sdaa", "torch.gcu"})

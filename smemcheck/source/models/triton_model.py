@@ -29,16 +29,49 @@ from smemcheck.source.values import (
 )
 
 CONFIG = ("kwargs", "num_warps", "num_stages", "num_ctas", "maxnreg", "pre_hook", "ir_override")
-AUTOTUNE = ("configs", "key", "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook", "post_hook", "warmup", "rep",
-            "use_cuda_graph", "do_bench", "cache_results")
-_AUTOTUNER = ("fn", "arg_names", "configs", "key", "reset_to_zero", "restore_value", "pre_hook", "post_hook",
-              "prune_configs_by", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results")
+AUTOTUNE = (
+    "configs",
+    "key",
+    "prune_configs_by",
+    "reset_to_zero",
+    "restore_value",
+    "pre_hook",
+    "post_hook",
+    "warmup",
+    "rep",
+    "use_cuda_graph",
+    "do_bench",
+    "cache_results",
+)
+_AUTOTUNER = (
+    "fn",
+    "arg_names",
+    "configs",
+    "key",
+    "reset_to_zero",
+    "restore_value",
+    "pre_hook",
+    "post_hook",
+    "prune_configs_by",
+    "warmup",
+    "rep",
+    "use_cuda_graph",
+    "do_bench",
+    "cache_results",
+)
 ALIASES = (
-    ("triton.runtime.autotuner.", "triton."), ("triton.runtime.jit.", "triton."), ("triton.language.core.", "triton.language."),
-    ("triton.language.standard.", "triton.language."), ("triton.runtime.Config", "triton.Config"),
-    ("triton.runtime.autotune", "triton.autotune"), ("triton.runtime.heuristics", "triton.heuristics"), ("triton.runtime.jit", "triton.jit"),
-    ("triton.runtime.Autotuner", "triton.Autotuner"), ("triton.runtime.JITFunction", "triton.JITFunction"),
-    ("triton.runtime.driver.driver", "triton.runtime.driver"), ("triton.compiler.compiler.", "triton.compiler."),
+    ("triton.runtime.autotuner.", "triton."),
+    ("triton.runtime.jit.", "triton."),
+    ("triton.language.core.", "triton.language."),
+    ("triton.language.standard.", "triton.language."),
+    ("triton.runtime.Config", "triton.Config"),
+    ("triton.runtime.autotune", "triton.autotune"),
+    ("triton.runtime.heuristics", "triton.heuristics"),
+    ("triton.runtime.jit", "triton.jit"),
+    ("triton.runtime.Autotuner", "triton.Autotuner"),
+    ("triton.runtime.JITFunction", "triton.JITFunction"),
+    ("triton.runtime.driver.driver", "triton.runtime.driver"),
+    ("triton.compiler.compiler.", "triton.compiler."),
 )
 
 
@@ -48,9 +81,11 @@ def _config(call: Call) -> Any:
     defaults: dict[str, Any] = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
     for name in call.keywords:
         if name not in CONFIG:
-            raise Raised("TypeError", f"Config.__init__() got an unexpected keyword argument '{name}'", place=call.place)
-    values = [call.argument(i, name, defaults.get(name)) for i, name in enumerate(CONFIG)]
-    return ConfigValue(*values, place=call.place)
+            raise Raised(
+                "TypeError", f"Config.__init__() got an unexpected keyword argument '{name}'", place=call.place
+            )
+    given = {name: call.argument(i, name, defaults.get(name)) for i, name in enumerate(CONFIG)}
+    return ConfigValue(**given, place=call.place)
 
 
 def _autotune(call: Call) -> Any:
@@ -63,8 +98,9 @@ def _autotune(call: Call) -> Any:
     return Builtin("triton.autotune(…)", decorator)
 
 
-def make_tuner(interpreter: Interpreter, kernel: Any, options: dict[str, Any], place: Place,
-               instance: Instance | None = None) -> TunerValue:
+def make_tuner(
+    interpreter: Interpreter, kernel: Any, options: dict[str, Any], place: Place, instance: Instance | None = None
+) -> TunerValue:
     """An Autotuner over a kernel, as its constructor leaves it, recorded as found."""
     configs = options.get("configs")
     if configs is None or configs == []:
@@ -80,13 +116,22 @@ def construct_autotuner(call: Call, instance: Instance) -> None:
     options = {name: call.argument(i, name) for i, name in enumerate(_AUTOTUNER)}
     kernel = options.pop("fn")
     tuner = make_tuner(call.interpreter, kernel, options, call.place, instance)
-    instance.attributes.update({
-        "fn": kernel, "configs": tuner.attributes["configs"], "keys": options.get("key"), "arg_names": options.get("arg_names"),
-        "reset_to_zero": options.get("reset_to_zero") or [], "restore_value": options.get("restore_value") or [],
-        "user_defined_pre_hook": bool(options.get("pre_hook")), "user_defined_post_hook": bool(options.get("post_hook")),
-        "cache": {}, "cache_results": options.get("cache_results"),
-        "early_config_prune": None, "perf_model": None,
-    })
+    instance.attributes.update(
+        {
+            "fn": kernel,
+            "configs": tuner.attributes["configs"],
+            "keys": options.get("key"),
+            "arg_names": options.get("arg_names"),
+            "reset_to_zero": options.get("reset_to_zero") or [],
+            "restore_value": options.get("restore_value") or [],
+            "user_defined_pre_hook": bool(options.get("pre_hook")),
+            "user_defined_post_hook": bool(options.get("post_hook")),
+            "cache": {},
+            "cache_results": options.get("cache_results"),
+            "early_config_prune": None,
+            "perf_model": None,
+        }
+    )
     tuner.attributes = instance.attributes
 
 
@@ -111,7 +156,11 @@ def _jit(language: str = "triton", kind: str = "jit") -> Callable[[Call], Any]:
                 return value
             if isinstance(value, UserFunction):
                 return KernelValue(value, options, place, language, kind)
-            return value.again() if isinstance(value, Obstacle) else Obstacle("jit of something that is no function", place)
+            return (
+                value.again()
+                if isinstance(value, Obstacle)
+                else Obstacle("jit of something that is no function", place)
+            )
 
         if function is not None:
             return make(function, call.place)
@@ -150,7 +199,9 @@ def _current_target(call: Call) -> Any:
     target = call.interpreter.target()
     if target is None:
         return call.unknown("the current target depends on the target")
-    return Instance(External("triton.GPUTarget"), {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size})
+    return Instance(
+        External("triton.GPUTarget"), {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
+    )
 
 
 def _device_properties(call: Call) -> Any:
@@ -161,12 +212,23 @@ def _device_properties(call: Call) -> Any:
         return call.unknown("the device's properties depend on the target")
     names = {"multiprocessor_count": "multi_processor_count", "warpSize": "warp_size", "max_num_regs": "regs_per_block"}
     found = {key: fact(interpreter, name, place) for key, name in names.items()}
-    found["max_shared_mem"] = (target.shared_memory_limit if target.shared_memory_limit is not None
-                               else call.unknown(f"the shared memory limit of {target.name} has no source"))
+    found["max_shared_mem"] = (
+        target.shared_memory_limit
+        if target.shared_memory_limit is not None
+        else call.unknown(f"the shared memory limit of {target.name} has no source")
+    )
     found["sm_clock_rate"] = call.unknown("clock rates are not in the device tables")
     found["mem_clock_rate"] = call.unknown("clock rates are not in the device tables")
     found["mem_bus_width"] = call.unknown("bus widths are not in the device tables")
     return found
+
+
+def _always(call: Call) -> bool:
+    return True
+
+
+def _never(call: Call) -> bool:
+    return False
 
 
 def _backends(interpreter: Interpreter) -> Any:
@@ -176,9 +238,11 @@ def _backends(interpreter: Interpreter) -> Any:
         return Obstacle("the active backend depends on the target")
     found = {}
     for name, backend in (("nvidia", "cuda"), ("amd", "hip")):
-        active = target.backend == backend
-        driver = Instance(External("triton.backends.Driver"), {"is_active": Builtin("is_active", lambda call, a=active: a)})
-        found[name] = Instance(External("triton.backends.Backend"), {"driver": driver, "compiler": External("triton.backends.compiler")})
+        active = Builtin("is_active", _always if target.backend == backend else _never)
+        driver = Instance(External("triton.backends.Driver"), {"is_active": active})
+        found[name] = Instance(
+            External("triton.backends.Backend"), {"driver": driver, "compiler": External("triton.backends.compiler")}
+        )
     return found
 
 
@@ -191,20 +255,30 @@ def constexpr(call: Call) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
-    "triton.Config": _config, "triton.autotune": _autotune, "triton.heuristics": _heuristics, "triton.jit": _jit(),
-    "triton.experimental.gluon.jit": _jit("gluon"), "triton.experimental.gluon._runtime.jit": _jit("gluon"),
+    "triton.Config": _config,
+    "triton.autotune": _autotune,
+    "triton.heuristics": _heuristics,
+    "triton.jit": _jit(),
+    "triton.experimental.gluon.jit": _jit("gluon"),
+    "triton.experimental.gluon._runtime.jit": _jit("gluon"),
     "triton.constexpr_function": _jit(kind="constexpr_function"),
-    "triton.cdiv": _cdiv, "triton.language.cdiv": _cdiv, "triton.next_power_of_2": _next_power_of_2,
-    "triton.language.next_power_of_2": _next_power_of_2, "triton.runtime.driver.active.get_current_target": _current_target,
+    "triton.cdiv": _cdiv,
+    "triton.language.cdiv": _cdiv,
+    "triton.next_power_of_2": _next_power_of_2,
+    "triton.language.next_power_of_2": _next_power_of_2,
+    "triton.runtime.driver.active.get_current_target": _current_target,
     "triton.runtime.driver.active.get_current_device": lambda call: 0,
     "triton.runtime.driver.active.utils.get_device_properties": _device_properties,
-    "triton.runtime.driver.active.is_active": lambda call: True, "triton.language.constexpr": constexpr,
-    "triton.set_allocator": lambda call: None, "triton.runtime.driver.set_active": lambda call: None,
+    "triton.runtime.driver.active.is_active": lambda call: True,
+    "triton.language.constexpr": constexpr,
+    "triton.set_allocator": lambda call: None,
+    "triton.runtime.driver.set_active": lambda call: None,
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
     "triton.backends.backends": _backends,
     "triton.__version__": lambda interpreter: interpreter.world.versions.get(
-        "triton", Obstacle("the version of Triton is not known, because none is installed")),
+        "triton", Obstacle("the version of Triton is not known, because none is installed")
+    ),
 }
 
 
@@ -212,7 +286,7 @@ def canonical(path: str) -> str:
     """One path for each object of Triton that can be reached on several."""
     for prefix, replacement in ALIASES:
         if path == prefix or (prefix.endswith(".") and path.startswith(prefix)):
-            return replacement + path[len(prefix):]
+            return replacement + path[len(prefix) :]
     return path
 
 
@@ -251,7 +325,11 @@ class TritonSource:
         with open(os.path.join(self.root, "runtime", file), encoding="utf-8") as source:
             text = source.read()
         name = path.rpartition(".")[2]
-        pattern = r"class Config\b.*?def __init__\(self,(.*?)\):" if name == "Config" else rf"\ndef {name}\((.*?)\)(?: ->[^:]*)?:\n"
+        pattern = (
+            r"class Config\b.*?def __init__\(self,(.*?)\):"
+            if name == "Config"
+            else rf"\ndef {name}\((.*?)\)(?: ->[^:]*)?:\n"
+        )
         matches = re.findall(pattern, text, re.DOTALL)
         if not matches:
             return None
