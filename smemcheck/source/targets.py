@@ -141,7 +141,7 @@ def set_item(interpreter: Interpreter, container: Any, key: Any, value: Any, pla
                 "TypeError", f"'{type_name(container)}' does not support item assignment", place=place
             ) from None
         interpreter.call(BoundMethod(method, container), [key, value], {}, place)
-    elif isinstance(container, (External, Silent, Obstacle)):
+    elif isinstance(container, (External, Silent, Obstacle, Instance)):
         return  # an unknown object is taken to be none of the known ones
     else:
         raise Raised("TypeError", f"'{type_name(container)}' does not support item assignment", place=place)

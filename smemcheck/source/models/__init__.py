@@ -34,7 +34,24 @@ _FUNCTIONS = {
     **triton_model.FUNCTIONS,
 }
 _CONSTANTS = {**standard.CONSTANTS, **torch_model.CONSTANTS, **triton_model.CONSTANTS}
-_ALWAYS_INSTALLED = frozenset({"torch", "triton", *sys.stdlib_module_names})
+# Besides torch and Triton: what torch requires (its wheel's metadata), and packaging, which every installer brings.
+_KNOWN_MODULES = frozenset(
+    ".".join(path.split(".")[:count]) for path in (*_FUNCTIONS, *_CONSTANTS) for count in range(1, path.count(".") + 1)
+)
+_ALWAYS_INSTALLED = frozenset(
+    {
+        "torch",
+        "triton",
+        "packaging",
+        "typing_extensions",
+        "sympy",
+        "networkx",
+        "jinja2",
+        "fsspec",
+        "filelock",
+        *sys.stdlib_module_names,
+    }
+)
 _FOREIGN = frozenset(
     {*_ALWAYS_INSTALLED, "numpy", "packaging", "yaml", "einops", "transformers", "tqdm", "pytest", "jax", "cupy"}
 )
@@ -147,7 +164,13 @@ class Models:
     def has(self, interpreter: Interpreter, path: str, name: str) -> bool | None:
         """Whether an external module has a name; ``None`` when that is not known."""
         full = self.canonical(f"{path}.{name}")
-        if full in _FUNCTIONS or full in _CONSTANTS or self.is_constant(full) or full in torch_model.PRESENT:
+        if (
+            full in _FUNCTIONS
+            or full in _CONSTANTS
+            or full in _KNOWN_MODULES
+            or self.is_constant(full)
+            or full in torch_model.PRESENT
+        ):
             return True
         if full in torch_model.ABSENT:
             return False

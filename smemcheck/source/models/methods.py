@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -157,8 +158,13 @@ def _format(value: str, call: Call) -> Any:
     keywords = {k: text(v) for k, v in call.keywords.items()}
     if obstacle := first_obstacle(*arguments, *keywords.values(), call.open):
         return obstacle
-    if re.search(r"\{[^{}]*[.\[]\w*[^{}:]*\}|\d{6}", value):
-        return call.unknown("this format string is not modelled")
+    try:
+        fields = list(string.Formatter().parse(value))
+    except ValueError as error:
+        raise Raised("ValueError", str(error), place=call.place) from None
+    for _, field, specification, _ in fields:
+        if field is not None and (re.search(r"[.\[]", field) or re.search(r"\d{6}|\{", specification or "")):
+            return call.unknown("this format string is not modelled")
     return guarded(lambda: value.format(*arguments, **keywords), call.place)
 
 
