@@ -118,6 +118,7 @@ class Interpreter:
         self.guarded = 0  # how many handlers of the program could catch an exception raised now
         self.tuners: list[TunerValue] = []
         self.heuristics: list[HeuristicsValue] = []
+        self.kernels: list[KernelValue] = []
         self.notes: list[str] = []
         self.consulted_target = False
         self.times: dict[str, int] = {}

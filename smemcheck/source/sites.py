@@ -31,6 +31,7 @@ from smemcheck.source.freeze import freeze_config, posix
 from smemcheck.source.interpreter import Evaluator, Interpreter, Limits, Path, iterate
 from smemcheck.source.kernels import build_kernel, describe_parameters
 from smemcheck.source.module import Module, Statement, SyntaxProblem
+from smemcheck.source.plain import call_with_unknowns
 from smemcheck.source.values import (
     Blocked,
     KernelValue,
@@ -186,15 +187,7 @@ def _run(interpreter: Interpreter, statement: Statement, function: str | None) -
     if isinstance(value, UserClass):
         value = value.namespace.get(function)
     if isinstance(value, UserFunction):
-        _call_with_unknowns(interpreter, value)
-
-
-def _call_with_unknowns(interpreter: Interpreter, function: UserFunction) -> None:
-    open_ = Obstacle(f"the arguments of {function.name}() are not known", function.place)
-    try:
-        interpreter.call(function, [], {}, function.place, open_)
-    except (Raised, Blocked):
-        return  # tuners that were made before that point are kept
+        call_with_unknowns(interpreter, value)
 
 
 def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue) -> _Found | None:

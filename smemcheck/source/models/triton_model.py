@@ -155,7 +155,9 @@ def _jit(language: str = "triton", kind: str = "jit") -> Callable[[Call], Any]:
             if isinstance(value, KernelValue):
                 return value
             if isinstance(value, UserFunction):
-                return KernelValue(value, options, place, language, kind)
+                kernel = KernelValue(value, options, place, language, kind)
+                call.interpreter.kernels.append(kernel)
+                return kernel
             return (
                 value.again()
                 if isinstance(value, Obstacle)

@@ -7,25 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smemcheck.config import Settings
-from smemcheck.model import (
-    Config,
-    Heuristic,
-    Kernel,
-    Parameter,
-    Position,
-    Site,
-    SiteKind,
-    Target,
-    TargetAnswer,
-    Unknown,
-)
+from smemcheck.model import Config, Site, Target
 from smemcheck.source.analysis import Analysis
-from smemcheck.source.attributes import innermost_kernel
 from smemcheck.source.freeze import posix
-from smemcheck.source.interpreter import Interpreter
-from smemcheck.source.kernels import build_kernel, describe_parameters
 from smemcheck.source.module import Module, Statement
-from smemcheck.source.values import Blocked, HeuristicsValue, KernelValue, Raised, UserFunction
+from smemcheck.source.plain import Definition, kernel_site
 from smemcheck.specialize.launches.search import Launches, Recorded
 
 _JIT = re.compile(r"@[\w.]*jit\b")
@@ -79,62 +65,9 @@ def _site(
     configs = tuple(dict.fromkeys(config for config in map(config_of, recorded) if config is not None))
     if not configs:
         return None
-    answers: dict[str, TargetAnswer] = {}
-    described: tuple[tuple[Parameter, ...], Any] | None = None
-    for target in targets:
-        paths = project.evaluators[target.name].paths(lambda interpreter: _describe(interpreter, module, name))
-        value = next((path.value for path in paths if isinstance(path.value, tuple)), None)
-        if value is None:
-            reason = next((path.obstacle.to_unknown() for path in paths if path.obstacle is not None), None)
-            answers[target.name] = TargetAnswer(
-                configs, reason or Unknown("its definition cannot be evaluated", statement.position)
-            )
-            continue
-        answers[target.name] = TargetAnswer(configs, value[1])
-        described = described or (value[0], value[2])
-    if described is None:
-        return None
-    position = Position(posix(module.path), statement.definition_line, 1)
-    return Site(
-        name,
-        position,
-        root,
-        SiteKind.LAUNCH,
-        described[0],
-        answers,
-        heuristics=described[1],
-        decorator=statement.position,
+    return kernel_site(
+        project, Definition(name, statement, statement.definition_line), root, targets, lambda _: configs
     )
-
-
-def _describe(
-    interpreter: Interpreter, module: Module, name: str
-) -> tuple[tuple[Parameter, ...], Kernel | Unknown, Any] | None:
-    try:
-        outer = interpreter.namespace(module).lookup(name)
-    except (KeyError, Raised):
-        return None
-    kernel = innermost_kernel(outer)
-    if not isinstance(kernel, KernelValue) or kernel.language != "triton" or kernel.kind != "jit":
-        return None
-    try:
-        slice_: Kernel | Unknown = build_kernel(interpreter, kernel)
-    except Blocked as blocked:
-        slice_ = blocked.obstacle.to_unknown()
-    return describe_parameters(interpreter, kernel), slice_, _heuristics(outer)
-
-
-def _heuristics(value: Any) -> tuple[Heuristic, ...] | Unknown:
-    """What the heuristics around a kernel set, innermost first, each with its position."""
-    found: list[Heuristic] = []
-    while isinstance(value, HeuristicsValue):
-        if not isinstance(value.values, dict):
-            return Unknown("the heuristics are no known dict", value.place.position)
-        for name, function in value.values.items():
-            position = function.place.position if isinstance(function, UserFunction) else value.place.position
-            found.append(Heuristic(str(name), function, position))
-        value = value.kernel
-    return tuple(found)
 
 
 def config_of(recorded: Recorded) -> Config | None:
