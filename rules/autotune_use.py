@@ -9,10 +9,11 @@ from smemcheck.config import ParameterValues
 from smemcheck.errors import did_you_mean
 from smemcheck.model import Config, Kernel, Parameter, Severity, Site, SiteKind, Specialization, Unknown, VerdictKind
 from smemcheck.rules.compiler_options import KNOWN
+from smemcheck.rules.conditions import deciding, facts_of
 from smemcheck.rules.engine import ConfigCase, Observation, SiteCase, each_config, rule, specializations_of
 from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.kernel_effects import Effect, Kind, happens, may_change_its_input, read_effects
-from smemcheck.rules.wording import config_text, deciding, facts_of, value_text
+from smemcheck.rules.wording import config_text, value_text
 
 _OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _LENGTH = re.compile(

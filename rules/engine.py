@@ -28,8 +28,9 @@ from smemcheck.model import (
     Target,
     VerdictKind,
 )
+from smemcheck.rules.conditions import condition_text
 from smemcheck.rules.example import Example
-from smemcheck.rules.wording import condition_text, one_line, settings_of
+from smemcheck.rules.wording import one_line, settings_of
 
 
 @dataclass(frozen=True, slots=True)

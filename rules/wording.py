@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from smemcheck.model import (
     AttributeValue,
@@ -85,61 +85,26 @@ def buffers_text(footprint: Footprint) -> str:
 def assumptions_text(specialization: Specialization, most: int | None = _ASSUMPTIONS_NAMED) -> str:
     """The constants and types that a number rests on: ``HEAD_DIM=128; *bf16: q_ptr, k_ptr``.
 
-    At most ``most`` parameters of a type are named. Plain integers and floats are left out: they rarely decide bytes.
+    At most ``most`` parameters of a kind are named, and then strides of 1, which torch's tensors have, are left out. Plain
+    integers and floats always are: they rarely decide bytes.
     """
     assumed = {assumption.parameter: assumption.value for assumption in specialization.assumptions}
-    constants = [f"{name}={assumed[name]}" for name, _ in specialization.constexprs if name in assumed]
+    values = {name: value for name, value in specialization.constexprs if name in assumed}
+    unit = [name for name, value in values.items() if value == 1 and "stride" in name.lower()]
+    constants = [f"{name}={assumed[name]}" for name in values if name not in unit]
     by_type: dict[str, list[str]] = {}
     for name, kind in specialization.signature:
         if name in assumed and isinstance(kind, str) and kind.startswith(("*", "tensordesc")):
             by_type.setdefault(kind, []).append(name)
-    parts = [", ".join(constants)] if constants else []
-    for kind, names in by_type.items():
-        more = [f"{len(names) - most} more"] if most and len(names) > most else []
-        parts.append(f"{kind}: {', '.join([*names[:most], *more])}")
+    parts = [_listed(constants, most)] if constants else []
+    parts += [f"{kind}: {_listed(names, most)}" for kind, names in by_type.items()]
+    parts += [f"1: {_listed(unit, most)}"] if unit and not most else []
     return "; ".join(parts)
 
 
-def condition_text(holds: Sequence[Specialization], fails: Sequence[Specialization]) -> str:
-    """Under which of the judged specialisations something holds: ``HEAD_DIM ≥ 128``, ``q_ptr = *fp32``; empty for all."""
-    if not fails:
-        return ""
-    conditions = [_bound(name, here, there) for name, (here, there) in deciding(holds, fails).items()]
-    total = len(holds) + len(fails)
-    return " and ".join(conditions[:2]) if conditions else f"{len(holds)} of {total} specialisations"
-
-
-def deciding(
-    holds: Sequence[Specialization], fails: Sequence[Specialization]
-) -> dict[str, tuple[frozenset[Value], frozenset[Value]]]:
-    """The parameters whose value or type tells the one group from the other, with the values in each."""
-    held, failed = [facts_of(s) for s in holds], [facts_of(s) for s in fails]
-    found = {}
-    for name in dict.fromkeys(name for facts in held for name in facts):
-        here = frozenset(facts.get(name) for facts in held)
-        there = frozenset(facts.get(name) for facts in failed)
-        if None not in here | there and not here & there:
-            found[name] = (here, there)
-    return found
-
-
-def facts_of(specialization: Specialization) -> dict[str, Value]:
-    """What a specialisation says of each parameter: the type of an argument, the value of a constexpr."""
-    types = {name: str(kind) for name, kind in specialization.signature if kind != "constexpr"}
-    return {**types, **dict(specialization.constexprs)}
-
-
-def _bound(name: str, here: Iterable[Value], there: Iterable[Value]) -> str:
-    ours, theirs = list(here), list(there)
-    numbers = [v for v in (*ours, *theirs) if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(ours) + len(theirs):
-        low, high = sorted(numbers[: len(ours)]), sorted(numbers[len(ours) :])
-        if low[0] > high[-1]:
-            return f"{name} ≥ {low[0]}"
-        if low[-1] < high[0]:
-            return f"{name} ≤ {low[-1]}"
-    texts = sorted(v if isinstance(v, str) else value_text(v) for v in ours)
-    return f"{name} = {' or '.join(texts)}"
+def _listed(names: Sequence[str], most: int | None) -> str:
+    more = [f"{len(names) - most} more"] if most and len(names) > most else []
+    return ", ".join([*names[:most], *more])
 
 
 def one_line(text: str) -> str:
