@@ -141,11 +141,19 @@ class ListCase:
         return self.site.decorator or self.site.position
 
     def by_specialization(self) -> Mapping[int | None, tuple[Result, ...]]:
-        """The results under each specialisation."""
+        """The results under each specialisation, those included that the author's pruning leaves out."""
         grouped: dict[int | None, list[Result]] = {}
         for result in self.results:
             grouped.setdefault(result.specialization, []).append(result)
         return {index: tuple(results) for index, results in grouped.items()}
+
+    def launchable(self) -> Mapping[int | None, tuple[Result, ...]]:
+        """The results under each specialisation of the configs that the author's pruning leaves, if any."""
+        kept = {
+            index: tuple(result for result in results if not is_left_out(result))
+            for index, results in self.by_specialization().items()
+        }
+        return {index: results for index, results in kept.items() if results}
 
     def condition(self, indices: Sequence[int | None]) -> str:
         """Under which specialisations something holds that holds under these; empty when under all."""
@@ -293,7 +301,7 @@ def doubtful_specializations(report: Report) -> frozenset[int]:
     """Specialisations with assumptions under which no config compiles on any target: the assumptions are the likely cause."""
     compiles: dict[int, bool] = {}
     for result in report.results:
-        if result.specialization is not None:
+        if result.specialization is not None and not is_left_out(result):
             failed = isinstance(result.outcome, Failure) and result.outcome.kind is FailureKind.COMPILATION_ERROR
             compiles[result.specialization] = compiles.get(result.specialization, False) or not failed
     return frozenset(
@@ -301,6 +309,11 @@ def doubtful_specializations(report: Report) -> frozenset[int]:
         for index, any_compiles in compiles.items()
         if not any_compiles and report.specializations[index].specialization.assumptions
     )
+
+
+def is_left_out(result: Result) -> bool:
+    """Whether the author's ``early_config_prune`` takes the config off the list, so that nothing else is said of it."""
+    return result.verdict.kind is VerdictKind.PRUNED and result.verdict.cause == "early_config_prune"
 
 
 def shared_memory_of(outcome: Outcome | None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 
 from smemcheck.model import Config, Failure, FailureKind, Report, Result, Severity, SiteKind, Target
 from smemcheck.rules.compiler_options import BACKEND_NAMES, ONLY
-from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule
+from smemcheck.rules.engine import ListCase, Observation, SiteCase, is_left_out, rule
 from smemcheck.rules.example import Example, copy_kernel, needs, refuses
 from smemcheck.rules.wording import assumptions_text, config_text
 
@@ -200,7 +200,7 @@ def _observation(
     outcome = first.outcome
     assert isinstance(outcome, Failure)
     configs = list(dict.fromkeys(result.config for result in failures))
-    all_configs = {result.config for result in case.results}
+    all_configs = {result.config for result in case.results if not is_left_out(result)}
     subject = config_text(configs[0])
     many = len(configs) > 1
     if many:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from smemcheck.model import Config, Footprint, Result, Severity, SiteKind, VerdictKind
-from smemcheck.rules.engine import ListCase, Observation, SiteCase, rule, shared_memory_of
+from smemcheck.rules.engine import ListCase, Observation, SiteCase, is_left_out, rule, shared_memory_of
 from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs
 from smemcheck.rules.wording import config_text, difference_text
 
@@ -34,10 +34,10 @@ def no_config_fits(case: ListCase) -> Iterator[Observation]:
     speaks of the first config, which need not be the one nearest to fitting.
     """
     indices = [
-        i for i, results in _benchmarked_lists(case) if all(r.verdict.kind is VerdictKind.PRUNED for r in results)
+        i for i, results in _launchable_lists(case) if all(r.verdict.kind is VerdictKind.PRUNED for r in results)
     ]
     if indices:
-        results = case.by_specialization()[indices[0]]
+        results = case.launchable()[indices[0]]
         first = results[0]
         yield Observation(
             f"no config of {case.site.kernel_name} fits {case.target.name}{_for(case, indices)}: all {len(results)} are "
@@ -65,12 +65,12 @@ def one_config_survives(case: ListCase) -> Iterator[Observation]:
     The autotuner reports it as the best, however slow it is.
     """
     survivors: dict[Config, list[int | None]] = {}
-    for index, results in _benchmarked_lists(case):
+    for index, results in _launchable_lists(case):
         left = [r for r in results if r.verdict.kind is not VerdictKind.PRUNED]
         if len(left) == 1 and left[0].verdict.kind is VerdictKind.FITS:
             survivors.setdefault(left[0].config, []).append(index)
     for config, indices in survivors.items():
-        total = len(case.by_specialization()[indices[0]])
+        total = len(case.launchable()[indices[0]])
         yield Observation(
             f"one of {total} configs of {case.site.kernel_name} survives on {case.target.name}{_for(case, indices)}: "
             f"{config_text(config)} wins without a contest",
@@ -152,27 +152,59 @@ def _same_code(case: SiteCase) -> Iterator[Observation]:
                 )
 
 
+_PRUNED_BY_SIZE = (
+    "def prune(configs, arguments, **kwargs):\n    return [c for c in configs if c.kwargs['BLOCK'] {}]\n\n\n"
+)
+
+
+def _with_pruning(condition: str) -> str:
+    listed = copy_kernel(
+        '{"BLOCK": 64}',
+        '{"BLOCK": 128}',
+        '{"BLOCK": 256}',
+        decorator='key=["n"], prune_configs_by={"early_config_prune": prune}',
+    )
+    return listed.replace("@triton.autotune", _PRUNED_BY_SIZE.format(condition) + "@triton.autotune")
+
+
 @rule(
     "SMC304",
     "pruned-by-author",
     Severity.WARNING,
     ListCase,
+    invalid=[
+        Example("one is left", _with_pruning("> 128"), (needs(0),)),
+        Example("none is left", _with_pruning("> 256"), (needs(0),)),
+    ],
+    valid=[Example("two compete", _with_pruning("> 64"), (needs(0), needs(0)))],
 )
 def pruned_by_author(case: ListCase) -> Iterator[Observation]:
     """`early_config_prune` leaves one config of a list, or none.
 
-    With none, Triton raises `AutotunerError`. With one, nothing is benchmarked on that target.
+    With none, Triton raises `AutotunerError`. With one there is nothing to compare: older versions time it all the same,
+    Triton 3.9 launches it without a trial. A note where that depends on the launch, since it may be meant so.
     """
-    for index, results in _benchmarked_lists(case):
-        left = [r for r in results if r.verdict.cause != "early_config_prune"]
+    left_by_number: dict[int, list[int | None]] = {}
+    for index, results in _lists(case):
+        left = [result for result in results if not is_left_out(result)]
         if len(left) < min(2, len(results)):
-            what = f"only {config_text(left[0].config)} of {len(results)} configs" if left else "no config"
-            then = "so nothing is benchmarked" if left else "so Triton raises AutotunerError"
-            yield Observation(
-                f"early_config_prune leaves {what} of {case.site.kernel_name} on {case.target.name}{_for(case, [index])}, {then}",
-                specialization=index,
-                severity=None if left else Severity.ERROR,
+            left_by_number.setdefault(len(left), []).append(index)
+    for number, indices in left_by_number.items():
+        results = case.by_specialization()[indices[0]]
+        where = f"{case.site.kernel_name} on {case.target.name}{_for(case, indices)}"
+        if number == 0:
+            message = (
+                f"early_config_prune leaves none of {len(results)} configs of {where}, and Triton raises AutotunerError"
             )
+            yield Observation(message, specialization=indices[0], severity=Severity.ERROR)
+            continue
+        kept = dict.fromkeys(r.config for index in indices for r in case.launchable()[index])
+        which = config_text(next(iter(kept))) if len(kept) == 1 else "which depends on the launch"
+        yield Observation(
+            f"early_config_prune leaves one of {len(results)} configs of {where} ({which}), so none competes with it",
+            specialization=indices[0],
+            severity=None if len(indices) == len(case.by_specialization()) else Severity.NOTE,
+        )
 
 
 @rule(
@@ -192,8 +224,8 @@ def half_the_list_lost(case: ListCase) -> Iterator[Observation]:
     The list was written for larger devices. When fewer are left, SMC301 or SMC302 says so.
     """
     indices = []
-    for index, results in _benchmarked_lists(case):
-        lost = [r for r in results if r.verdict.kind is VerdictKind.PRUNED and r.verdict.cause != "early_config_prune"]
+    for index, results in _launchable_lists(case):
+        lost = [r for r in results if r.verdict.kind is VerdictKind.PRUNED]
         if 2 * len(lost) >= len(results) and len(results) - len(lost) > 1:
             indices.append((index, len(lost), len(results)))
     if indices:
@@ -226,12 +258,12 @@ def first_config_lost(case: ListCase) -> Iterator[Observation]:
     error speaks of it. A list that begins with its smallest config fails later and with the more useful number.
     """
     indices = []
-    for index, results in _benchmarked_lists(case):
+    for index, results in _launchable_lists(case):
         fits = [r for r in results if r.verdict.kind is VerdictKind.FITS]
         if results[0].verdict.kind is VerdictKind.PRUNED and results[0].verdict.need and len(fits) > 1:
             indices.append(index)
     if indices:
-        first = case.by_specialization()[indices[0]][0]
+        first = case.launchable()[indices[0]][0]
         yield Observation(
             f"the first config of {case.site.kernel_name} does not fit {case.target.name}{_for(case, indices)}: it is what "
             "Triton launches should all be pruned",
@@ -241,10 +273,18 @@ def first_config_lost(case: ListCase) -> Iterator[Observation]:
         )
 
 
-def _benchmarked_lists(case: ListCase) -> Iterator[tuple[int | None, tuple[Result, ...]]]:
-    """The results of the list under each specialisation, for lists that the autotuner would try."""
+def _lists(case: ListCase) -> Iterator[tuple[int | None, tuple[Result, ...]]]:
+    """The results under each specialisation, for lists of more than one config."""
     if case.site.kind is SiteKind.AUTOTUNE:
         for index, results in case.by_specialization().items():
+            if len(results) > 1:
+                yield index, results
+
+
+def _launchable_lists(case: ListCase) -> Iterator[tuple[int | None, tuple[Result, ...]]]:
+    """The same without what the author's pruning leaves out, where it leaves more than one."""
+    if case.site.kind is SiteKind.AUTOTUNE:
+        for index, results in case.launchable().items():
             if len(results) > 1:
                 yield index, results
 

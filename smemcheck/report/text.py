@@ -28,6 +28,7 @@ from smemcheck.model import (
 )
 from smemcheck.report.places import within
 from smemcheck.report.wording import count, results_by_site, summary
+from smemcheck.rules.engine import is_left_out
 from smemcheck.rules.wording import assumptions_text, config_text, place_text
 
 _STYLE_OF_VERDICT = {
@@ -167,8 +168,13 @@ def _table(results: Sequence[Result], targets: Sequence[Target]) -> Table:
 
 
 def _cell(result: Result) -> str:
-    """``102,400 B pruned``, with registers where they were asked for; a cause that bytes do not show is named."""
+    """``102,400 B pruned``, with registers where they were asked for; a cause that bytes do not show is named.
+
+    What the author's ``early_config_prune`` drops is ``left out``: it is not on the list of that launch.
+    """
     verdict = result.verdict
+    if is_left_out(result):
+        return "left out"
     word = verdict.kind.value
     footprint = result.outcome
     if not isinstance(footprint, Footprint):

@@ -6,6 +6,7 @@ from collections import Counter
 
 from smemcheck.model import Report, Result, Severity, VerdictKind
 from smemcheck.report.places import within
+from smemcheck.rules.engine import is_left_out
 
 
 def summary(report: Report, folder: str = "") -> str:
@@ -14,8 +15,12 @@ def summary(report: Report, folder: str = "") -> str:
         return f"no Python file was found under {', '.join(within(folder, root) for root in report.roots)}"
     parts = [f"{count(report.files, 'file')}, {count(len(report.sites), 'kernel site')}"]
     if report.results:
-        verdicts = Counter(result.verdict.kind for result in report.results)
+        listed = [result for result in report.results if not is_left_out(result)]
+        verdicts = Counter(result.verdict.kind for result in listed)
         counted = ", ".join(f"{verdicts[kind]:,} {kind.value}" for kind in VerdictKind if verdicts[kind])
+        left_out = len(report.results) - len(listed)
+        if left_out:
+            counted += f"{', ' if counted else ''}{left_out:,} left out by early_config_prune"
         parts.append(f"{count(len(report.results), 'result')} on {count(len(report.targets), 'target')}: {counted}")
     severities = Counter(finding.severity for finding in report.findings)
     found = ", ".join(count(severities[severity], severity.value) for severity in Severity if severities[severity])

@@ -17,7 +17,6 @@ INVALID = [(rule, example) for rule in RULES for example in rule.invalid]
 VALID = [(rule, example) for rule in RULES for example in rule.valid]
 WITHOUT_EXAMPLES = {
     "SMC100": "launch sites are not read yet",
-    "SMC304": "early_config_prune is not interpreted yet",
 }
 
 

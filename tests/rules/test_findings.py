@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from handmade import FILE, buffer, config, needs, refuses, report, specialization, story
-from smemcheck.model import FailureKind, Finding, Position, Problem, Severity, SiteKind
+from smemcheck.model import FailureKind, Finding, Position, Problem, Severity, SiteKind, Verdict, VerdictKind
 from smemcheck.rules import findings
 
 
@@ -223,3 +223,41 @@ def test_what_is_wrong_with_a_shared_list_is_said_once() -> None:
     one = report({"sm_90": pairs})
     two = replace(one, sites=(one.sites[0], replace(one.sites[0], kernel_name="other")), results=())
     assert [finding.rule for finding in findings(two)] == ["SMC303"]
+
+
+def left_out(made, *configs):
+    """The report with these configs dropped by the author's pruning."""
+    dropped = Verdict(VerdictKind.PRUNED, "early_config_prune", "the author's early_config_prune drops it")
+    results = [replace(r, verdict=dropped, outcome=None) if r.config in configs else r for r in made.results]
+    made = replace(made, results=tuple(results))
+    return replace(made, findings=findings(made))
+
+
+def test_what_the_author_leaves_out_is_not_on_the_list() -> None:
+    large, middle, small = config(22, BLOCK_T=64), config(23, BLOCK_T=32), config(24, BLOCK_T=16)
+    tiny = config(25, BLOCK_T=8)
+    made = report(
+        {"sm_120": [(large, needs(200_000)), (middle, needs(110_000)), (small, needs(80_000)), (tiny, needs(9_000))]}
+    )
+    assert rules(made) == ["SMC305", "SMC101", "SMC306", "SMC101"]
+    assert rules(left_out(made, large, middle)) == []
+    assert rules(left_out(made, large, small)) == ["SMC302", "SMC101"]
+    assert said(left_out(made, large, small), "SMC302")[0].startswith("one of 2 configs of decode survives on sm_120")
+    assert said(left_out(made, small, tiny), "SMC301")[0].startswith(
+        "no config of decode fits sm_120: all 2 are pruned"
+    )
+
+
+def test_the_author_leaves_one_or_none() -> None:
+    small, large = config(22, BLOCK_T=16), config(23, BLOCK_T=32)
+    made = report({"sm_90": [(small, needs(1_000)), (large, needs(2_000))]})
+    assert said(left_out(made, large), "SMC304") == [
+        "early_config_prune leaves one of 2 configs of decode on sm_90 (BLOCK_T=16, num_warps=4, num_stages=1), "
+        "so none competes with it"
+    ]
+    [none] = left_out(made, small, large).findings
+    assert (none.rule, none.severity) == ("SMC304", Severity.ERROR)
+    assert (
+        none.message
+        == "early_config_prune leaves none of 2 configs of decode on sm_90, and Triton raises AutotunerError"
+    )
