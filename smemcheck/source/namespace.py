@@ -40,7 +40,7 @@ from smemcheck.source.values import (
 )
 
 _END = 1 << 60
-_CHANGES = re.compile(r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b")
+_CHANGES = re.compile(r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\(")
 
 
 class Namespace:
@@ -51,6 +51,7 @@ class Namespace:
         self.module = module
         self._bound: dict[tuple[str, int], Any] = {}  # (name, statement) → what the statement bound
         self._executed: set[int] = set()
+        self._changed: set[int] = set()  # statements that were run for what they change
         self._running: dict[int, Frame] = {}
         self._set: dict[str, Any] = {}
         self._sources: dict[int, Any] = {}
@@ -137,8 +138,10 @@ class Namespace:
                     return self.interpreter.choose(value)
                 if isinstance(value, Deferred):
                     value = self._bound[(name, index)] = resolve(self.interpreter, value)
-                if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
-                    self._apply_changes(name, index, time)
+                if not cannot_change(value):
+                    self.interpreter.reads_shared = True
+                    if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue, UserClass)):
+                        self._apply_changes(name, index, time)
                 return value
         raise KeyError(name)
 
@@ -187,6 +190,8 @@ class Namespace:
         before = interpreter.times.get(self.module.path)
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
+        effects = interpreter.reads_shared, interpreter.has_effects
+        interpreter.reads_shared = interpreter.has_effects = False
         frame = self._running[index] = Frame(None, self.module, {}, None, "module")  # type: ignore[arg-type]
         interpreter.times[self.module.path] = index
         try:
@@ -200,11 +205,13 @@ class Namespace:
             else:
                 interpreter.times[self.module.path] = before
             interpreter.guarded, interpreter.depth = guarded, depth
+            if len(interpreter.times) > 0:  # another statement goes on, whose own effects count
+                interpreter.reads_shared, interpreter.has_effects = effects
 
     def _explored(self, index: int) -> Kept | None:
         """What a statement binds over all its paths; ``None`` when it has to be run on each path of a question."""
         paths = self.interpreter.explore(lambda inner: inner.namespace(self.module).ran(index))
-        if any(path.tuners for path in paths):
+        if any(path.tuners or path.has_effects for path in paths):
             return None
         finished = [path for path in paths if path.value is not None]
         consulted = any(path.consulted_target for path in paths)
@@ -229,15 +236,25 @@ class Namespace:
         if not changes:
             return
         for index in self.module.mentioning(name):
-            if (
-                since < index <= changes[-1]
-                and index < time
-                and index not in self._executed
-                and index not in self._running
+            if not since < index <= changes[-1] or index in self._running:
+                continue
+            if index in changes:
+                self._change(index)
+            elif index not in self._executed and self.module.statements[index].kind not in (
+                "def",
+                "class",
+                "import",
+                "from",
             ):
-                kind = self.module.statements[index].kind
-                if kind not in ("def", "class", "import", "from") or index in changes:
-                    self._execute(index)
+                self._execute(index)
+
+    def _change(self, index: int) -> None:
+        """Run a statement for what it does to objects that exist: here, once, whatever is kept of the names it binds."""
+        if index in self._changed:
+            return
+        self._changed.add(index)
+        self._executed.add(index)
+        self._bound.update({(name, index): value for name, value in self._run_now(index).items()})
 
     def public(self) -> dict[str, Any]:
         """What ``from module import *`` gives: the names of ``__all__``, else every public name that the module binds."""
