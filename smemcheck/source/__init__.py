@@ -43,20 +43,26 @@ def read_sites(paths: Sequence[str], targets: Sequence[Target], settings: Settin
             if path in seen:
                 continue
             seen.add(path)
-            if not _may_matter(path, problems):
-                continue
-            module = analysis.project.module(path)
-            if module is None:
-                problems.append(analysis.project.problems[path])
-                continue
-            problem = syntax_problem(module)
-            if problem is not None:
-                problems.append(problem)
-                continue
-            found = _on_each_target(analysis, module)
-            sites.extend(make_sites(found, root))
-            problems.extend(dict.fromkeys(p for one in found.values() for p in one.problems))
+            try:
+                _read_file(analysis, path, root, sites, problems)
+            except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
+                reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
+                problems.append(Problem(reason, Position(path, 1)))
     return SourceReading(tuple(sites), tuple(problems), len(seen), analysis)
+
+
+def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], problems: list[Problem]) -> None:
+    """Add the sites of one file, and what could not be read of it."""
+    if not _may_matter(path, problems):
+        return
+    module = analysis.project.module(path)
+    problem = analysis.project.problems[path] if module is None else syntax_problem(module)
+    if problem is not None:
+        problems.append(problem)
+    elif module is not None:
+        found = _on_each_target(analysis, module)
+        sites.extend(make_sites(found, root))
+        problems.extend(dict.fromkeys(p for one in found.values() for p in one.problems))
 
 
 def _may_matter(path: str, problems: list[Problem]) -> bool:
