@@ -254,6 +254,7 @@ class Specialization:
     assumptions: tuple[Assumption, ...] = field(default=(), compare=False)
     config: Config | None = None
     recorded_line: int | None = field(default=None, compare=False)
+    launch_values: tuple[tuple[str, Value], ...] = ()  # numbers that the launch has, for heuristics; not compiled in
 
 
 # ----------------------------------------------------------------------------------------------------------- lower

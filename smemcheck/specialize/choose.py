@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from smemcheck.config import ParameterValues, Scalar, Settings
 from smemcheck.errors import did_you_mean
-from smemcheck.model import Assumption, Config, Kernel, Parameter, Site, Specialization, Unknown
+from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization, Unknown
 from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type
@@ -118,7 +118,7 @@ def _inferred(
     set_elsewhere = _set_elsewhere(site)
     combinations = list(_combinations(site, use, given, settings))
     merged = itertools.islice(_with_launches(combinations, proposals), settings.max_specializations)
-    for arguments, assumptions, config in merged:
+    for arguments, assumptions, proposal in merged:
         if isinstance(arguments, Unknown):
             yield arguments
             continue
@@ -137,12 +137,14 @@ def _inferred(
                 tuples[0].position,
             )
         else:
-            yield replace(_build(site, kinds, arguments, assumptions), config=config)
+            built = _build(site, kinds, arguments, assumptions)
+            numbers = () if proposal is None else tuple((n, v) for n, v in proposal.numbers if n in arguments)
+            yield replace(built, config=proposal.config if proposal else None, launch_values=numbers)
 
 
 def _with_launches(
     combinations: Sequence[tuple[dict[str, Argument] | Unknown, list[Assumption]]], proposals: Sequence[Proposal]
-) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption], Config | None]]:
+) -> Iterator[tuple[dict[str, Argument] | Unknown, list[Assumption], Proposal | None]]:
     """Each launch under each combination of the values that were given; without launches the combinations alone."""
     if not proposals:
         yield from ((arguments, assumptions, None) for arguments, assumptions in combinations)

@@ -26,6 +26,7 @@ class Proposal:
     assumptions: tuple[Assumption, ...]
     unknown: int
     effort: float
+    numbers: tuple[tuple[str, Value], ...] = ()  # plain numbers that the launch passes
     config: Config | None = None  # of a launch without an autotuner
 
     @property
@@ -60,8 +61,9 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
         assumptions.append(
             Assumption(name, text, f"{because} in an example launch from {recorded.entry}()", launch.position)
         )
+    numbers = tuple((n, v) for n, v in launch.arguments.items() if isinstance(v, (bool, int, float)) and n in arguments)
     config = config_of(recorded) if site.kind is SiteKind.LAUNCH else None
-    return Proposal(arguments, tuple(assumptions), unknown, recorded.effort, config)
+    return Proposal(arguments, tuple(assumptions), unknown, recorded.effort, numbers, config)
 
 
 def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:
@@ -69,6 +71,10 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Ar
         return None, ""
     if isinstance(value, Tensor):
         return _tensor_argument(value, parameter, kind)
+    if isinstance(value, (tuple, list)) and value and not parameter.is_constexpr:
+        types = [dtype_of(v.dtype) if isinstance(v, Tensor) else None for v in value]
+        names = [canonical_dtype(t.path) if t is not None else None for t in types]
+        return (Argument(tuple(f"*{n}" for n in names)), "a tuple of tensors") if all(names) else (None, "")
     dtype = dtype_of(value)
     if dtype is not None:
         name = canonical_dtype(dtype.path)

@@ -62,6 +62,7 @@ class Plan:
 
     sizes: Sizes = field(default_factory=Sizes)
     dtype: str = "torch.float16"
+    index: str = "torch.int32"
     choices: tuple[tuple[Hashable, int], ...] = ()
     optional: bool = False  # every optional tensor is given
     flags: bool = False  # every boolean is the opposite of its default
@@ -247,27 +248,53 @@ def _plain(value: Any) -> Any:
     return tuple(value.of.geometry.settled()) if isinstance(value, Shape) else value
 
 
-def _comparison(self: ExampleInterpreter, node: cst.Comparison, frame: Frame) -> Any:
-    if id(node) in self.hints.of(frame.unit).asserted and len(node.comparisons) == 1:
-        return _assumed(self, node, frame)
+def _tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) -> Any:
+    """An expression that may be a check of the arguments: examples pass what asks for sizes, dtypes and devices."""
+    hints = self.hints.of(frame.unit)
+    if id(node) in hints.guards:
+        result = _follow(self, node, frame, wanted=False)
+        if result is not False and _ABOUT_SIZES.search(cst.Module([]).code_for_node(node)):
+            return False
+        return result
+    if id(node) in hints.asserted and isinstance(node, cst.Comparison):
+        return _follow(self, node, frame, wanted=True)
     return Interpreter.evaluate(self, node, frame)
 
 
-def _assumed(self: ExampleInterpreter, node: cst.Comparison, frame: Frame) -> Any:
-    """A comparison that the code asserts: example dtypes and sizes follow it instead of failing it."""
-    operator = type(node.comparisons[0].operator)
-    if operator not in (cst.Equal, cst.Is):
-        result = Interpreter.evaluate(self, node, frame)
-        return True if operator in (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual) else result
-    if isinstance(node.left, cst.Attribute) and node.left.attr.value == "dtype":
-        owner = self.evaluate(node.left.value, frame)
-        wanted = torch_calls.dtype_of(self.evaluate(node.comparisons[0].comparator, frame))
-        if isinstance(owner, Tensor) and wanted is not None:
-            if owner.assumed:
-                owner.dtype, owner.assumed = wanted, False
-            return owner.dtype == wanted
+_ABOUT_SIZES = re.compile(r"shape|size|dim|stride|contiguous|dtype|device|is_cuda|%|len\(|numel|rank|capability")
+
+
+def _follow(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame, *, wanted: bool) -> Any:
+    """A check that should come out as ``wanted``: tensors whose dtype the code has not said take the one it asks for."""
+    if not isinstance(node, cst.Comparison):
+        return Interpreter.evaluate(self, node, frame)
+    parts = [node.left, *(target.comparator for target in node.comparisons)]
+    operators = {type(target.operator) for target in node.comparisons}
+    if operators <= ({cst.Equal, cst.Is} if wanted else {cst.NotEqual, cst.IsNot}):
+        owners = [
+            self.evaluate(part.value, frame)
+            for part in parts
+            if isinstance(part, cst.Attribute) and part.attr.value == "dtype"
+        ]
+        others = [part for part in parts if not (isinstance(part, cst.Attribute) and part.attr.value == "dtype")]
+        if owners and all(isinstance(owner, Tensor) for owner in owners) and len(others) <= 1:
+            fixed = [owner.dtype for owner in owners if not owner.assumed]
+            asked = torch_calls.dtype_of(self.evaluate(others[0], frame)) if others else (fixed or [owners[0].dtype])[0]
+            if asked is not None:
+                for owner in owners:
+                    if owner.assumed:
+                        owner.dtype, owner.assumed = asked, not others
+                same = all(owner.dtype == asked for owner in owners)
+                return same if wanted else not same
     result = Interpreter.evaluate(self, node, frame)
-    if operator is cst.Equal and result is False:
+    if not wanted and result is True and operators <= {cst.NotEqual, cst.LessThan, cst.GreaterThan}:
+        left = self.evaluate(node.left, frame)
+        return isinstance(left, (bool, str)) or not isinstance(left, (int, float, tuple))
+    if (
+        wanted
+        and result is False
+        and operators <= {cst.Equal, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual}
+    ):
         return True
     return result
 
@@ -276,7 +303,10 @@ _OWN: dict[type[cst.CSTNode], Any] = {
     cst.Attribute: _attribute,
     cst.Subscript: _subscript,
     cst.BinaryOperation: _binary,
-    cst.Comparison: _comparison,
+    cst.Comparison: _tested,
+    cst.BooleanOperation: _tested,
+    cst.UnaryOperation: _tested,
+    cst.Call: _tested,
 }
 
 
@@ -290,6 +320,7 @@ class UnitHints:
     unit: Unit
     ranks: dict[str, tuple[int, tuple[str, ...]]]
     asserted: frozenset[int]
+    guards: frozenset[int]  # tests of `if` statements that only raise
 
 
 class Hints:
@@ -307,7 +338,9 @@ class Hints:
                 rank = max(indices) + 1
                 if name not in finder.ranks and rank >= 2 and rank - 2 in indices:
                     finder.ranks[name] = (rank, ())
-            known = self._known[id(unit)] = UnitHints(unit, finder.ranks, frozenset(finder.asserted))
+            known = self._known[id(unit)] = UnitHints(
+                unit, finder.ranks, frozenset(finder.asserted), frozenset(finder.guards)
+            )
         return known
 
 
@@ -317,6 +350,14 @@ class _Finder(cst.CSTVisitor):
         self.ranks: dict[str, tuple[int, tuple[str, ...]]] = {}
         self.indices: dict[str, set[int]] = {}
         self.asserted: set[int] = set()
+        self.guards: set[int] = set()
+
+    def visit_If(self, node: cst.If) -> None:
+        last = node.body.body[-1] if node.body.body else None
+        if isinstance(last, cst.SimpleStatementLine):
+            last = last.body[-1]
+        if isinstance(last, cst.Raise) and node.orelse is None:
+            self.guards.add(id(node.test))
 
     def visit_Assert(self, node: cst.Assert) -> None:
         inner = _Comparisons()
@@ -385,7 +426,7 @@ def _shape_owner(node: cst.BaseExpression) -> str | None:
         isinstance(node, cst.Call)
         and not node.args
         and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "size"
+        and node.func.attr.value in ("size", "stride")
     ):
         node = node.func
     elif not (isinstance(node, cst.Attribute) and node.attr.value == "shape"):

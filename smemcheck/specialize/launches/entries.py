@@ -26,6 +26,9 @@ _INTEGER_NAME = re.compile(
 _INTEGER_TENSOR = re.compile(
     r"(?i)(cu_?seq\w*|\w*indices|\w*_idx|\w*_ids?|index|\w*offsets?|targets?|labels?|block_tables?|\w*lens|slot_mapping)$"
 )
+_WIDE_TENSOR = re.compile(
+    r"(?i)^(gk|gv|g_?cumsum|h0|ht|dht|dh0|h_init|\w*_?states?|a_?log|dt_bias|lse|delta|decay|rstd|rms|mean|var)$"
+)
 _FLOAT_NAME = re.compile(
     r"(?i)(scale|eps|epsilon|alpha|beta|lr|dropout\w*|p|prob|softcap|cap|temperature|factor|softmax_scale|sm_scale|slope|smoothing|weight_decay|momentum)$"
 )
@@ -35,6 +38,9 @@ _FLAG_NAME = re.compile(
 _DOCUMENTED = re.compile(
     r"[`*]{0,2}(\w+)[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*\n?[^\[\n]*\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
 )
+
+_NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "gelu"]}
+"""Texts that callers give for parameters of these names where the code compares them with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,30 +162,35 @@ def start(interpreter: ExampleInterpreter, entry: Entry) -> None:
     elif isinstance(value, UserClass) and is_autograd(value):
         forward = value.lookup("forward")
         if isinstance(forward, UserFunction):
-            arguments = example_arguments(interpreter, forward, skip=1)
-            apply(interpreter, value, Call(interpreter, arguments, {}, forward.place))
+            arguments, keywords = example_arguments(interpreter, forward, skip=1)
+            apply(interpreter, value, Call(interpreter, arguments, keywords, forward.place))
     elif isinstance(value, UserClass):
         for name, function in list(value.namespace.items()):
             if isinstance(function, UserFunction) and (not name.startswith("_") or name == "__call__"):
                 instance = Instance(value) if function.qualifier not in ("staticmethod", "classmethod") else value
-                arguments = example_arguments(
+                arguments, keywords = example_arguments(
                     interpreter, function, skip=0 if function.qualifier == "staticmethod" else 1
                 )
                 first = [] if function.qualifier == "staticmethod" else [instance]
-                interpreter.call(function, [*first, *arguments], {}, function.place)
+                interpreter.call(function, [*first, *arguments], keywords, function.place)
 
 
 def _call(interpreter: ExampleInterpreter, function: UserFunction) -> None:
-    interpreter.call(function, example_arguments(interpreter, function), {}, function.place)
+    arguments, keywords = example_arguments(interpreter, function)
+    interpreter.call(function, arguments, keywords, function.place)
 
 
-def example_arguments(interpreter: ExampleInterpreter, function: UserFunction, skip: int = 0) -> list[Any]:
-    """An example value for each positional parameter."""
+def example_arguments(
+    interpreter: ExampleInterpreter, function: UserFunction, skip: int = 0
+) -> tuple[list[Any], dict[str, Any]]:
+    """An example value for each positional parameter, and for those that are keywords only."""
     _, node = function.full()
     text = function.statement.text if function.statement is not None else cst.Module([]).code_for_node(node)
     documented = {m[1]: [part.strip() for part in m[2].split(",")] for m in _DOCUMENTED.finditer(text)}
     parameters = [*node.params.posonly_params, *node.params.params][skip:]
-    return [_example(interpreter, function, parameter, text, documented) for parameter in parameters]
+    values = [_example(interpreter, function, parameter, text, documented) for parameter in parameters]
+    keywords = {p.name.value: _example(interpreter, function, p, text, documented) for p in node.params.kwonly_params}
+    return values, keywords
 
 
 def _example(
@@ -208,6 +219,10 @@ def _example(
         return default if interpreter.pick(key, "flag", 2) == 0 else not default
     if has_default and default is None:
         other: Any = None
+        texts = _texts(name, text)
+        if not is_tensor and (texts or "str" in annotation):
+            choices = [None, *(texts or _NAMED.get(name, []))]
+            return choices[interpreter.pick(key, "text", len(choices))]
         if is_tensor or (not annotation and not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)):
             if interpreter.pick(key, "optional", 2) == 0:
                 return None
@@ -228,6 +243,13 @@ def _example(
         return texts[interpreter.pick(key, "text", len(texts))]
     if has_default and not isinstance(default, Obstacle):
         return default
+    compared = bool(re.search(rf"\b{re.escape(name)}\s+is\s+(not\s+)?None\b", text))
+    if not annotation and compared and not has_default:
+        if interpreter.pick(key, "optional", 2) == 0:
+            return None
+        if _FLOAT_NAME.search(name):
+            return 0.5
+        return made()
     if annotation:
         if "Tensor" in annotation:
             if re.search(r"Optional|None", annotation) and interpreter.pick(key, "optional", 2, 1) == 0:
@@ -253,7 +275,8 @@ def _example(
     if is_tensor:
         return made()
     texts = _texts(name, text)
-    if texts:
+    if texts or name in _NAMED:
+        texts = texts or _NAMED[name]
         return texts[interpreter.pick(key, "text", len(texts))]
     if _FLAG_NAME.search(name):
         return interpreter.pick(key, "flag", 2) == 0
@@ -292,11 +315,13 @@ def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, documen
     names = documented.get(name)
     if names:
         geometry.settle(len(names), list(names))
-    for cls, dtype in (("LongTensor", "int64"), ("IntTensor", "int32"), ("BoolTensor", "bool")):
+    for cls, dtype in (("IntTensor", "int32"), ("BoolTensor", "bool")):
         if cls in annotation:
             return tensor(External(f"torch.{dtype}"), geometry, name=name)
-    if _INTEGER_TENSOR.search(name):
+    if _INTEGER_TENSOR.search(name) or "LongTensor" in annotation:
         if geometry.dims is None:
             geometry.settle(1, ["5"])
-        return tensor(External("torch.int64"), geometry, assumed=True, name=name)
+        return tensor(External(interpreter.plan.index), geometry, assumed=True, name=name)
+    if _WIDE_TENSOR.match(name):
+        return tensor(External("torch.float32"), geometry, assumed=True, name=name)
     return tensor(External(interpreter.plan.dtype), geometry, assumed=True, name=name)

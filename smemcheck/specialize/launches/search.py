@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ _PLANS = (
     Plan(),
     Plan(optional=True, sizes=Sizes(batch=1)),
     Plan(sizes=Sizes(dimension=128)),
+    Plan(optional=True, index="torch.int64", sizes=Sizes(batch=1)),
     Plan(flags=True),
     Plan(optional=True, flags=True, sizes=Sizes(batch=1, dimension=128)),
 )
@@ -50,6 +50,7 @@ class Launches:
         self.memory = Memory()
         self.hints = Hints()
         self.callers = Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
         self.run_entries: set[tuple[str, int]] = set()
         self.found: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
 
@@ -69,7 +70,7 @@ class Launches:
             pending.sort(key=lambda item: item[0])
             effort, plan = pending.pop(0)
             runs += 1
-            interpreter = self._run(entry, plan)
+            interpreter, plan = self._fitting(entry, plan)
             if plan.dtype == _HALF and interpreter.launches:
                 pending.append((effort + 0.5, replace(plan, dtype=_SINGLE)))
             for launch in interpreter.launches:
@@ -84,11 +85,33 @@ class Launches:
             for choice in interpreter.choices.values():
                 pending.extend(_flips(choice, plan, effort, flipped))
 
-    def _run(self, entry: Entry, plan: Plan) -> ExampleInterpreter:
+    def _fitting(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
+        """A run of the plan; when it raises without a launch, the same with tensors of other ranks."""
+        rank = self.ranks.get(entry.key)
+        if rank is not None:
+            plan = replace(plan, sizes=replace(plan.sizes, rank=rank))
+            return self._run(entry, plan)[0], plan
+        first: tuple[ExampleInterpreter, Plan] | None = None
+        for rank in (4, 3, 2):
+            attempt = replace(plan, sizes=replace(plan.sizes, rank=rank))
+            interpreter, raised = self._run(entry, attempt)
+            if interpreter.launches and not raised:
+                self.ranks[entry.key] = rank
+                return interpreter, attempt
+            if first is None or len(interpreter.launches) > len(first[0].launches):
+                first = interpreter, attempt
+            if not raised:
+                break
+        assert first is not None
+        return first
+
+    def _run(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, bool]:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints)
-        with contextlib.suppress(Raised, Blocked, KeyError, RecursionError):  # launches made before that point count
+        try:
             start(interpreter, entry)
-        return interpreter
+        except (Raised, Blocked, KeyError, RecursionError):  # launches made before that point count
+            return interpreter, True
+        return interpreter, False
 
 
 _COST = {"optional": 5, "flag": 5, "text": 6, "value": 8, "dtype": 7, "condition": 8}

@@ -36,6 +36,7 @@ class Sizes:
     sequence: int = 1024
     heads: int = 4
     groups: int = 2
+    rank: int = 4  # of tensors of which the code never says it
 
     def of(self, name: str, index: int, rank: int) -> int:
         """An example size for a dimension by its name in the code, and by its position where it has none."""
@@ -87,7 +88,7 @@ class Geometry:
         if self.dims is not None:
             return self.dims
         deepest = max((i + 1 if i >= 0 else -i for i in self.known), default=0)
-        return self.settle(max(deepest, 2))
+        return self.settle(max(deepest, self.sizes.rank))
 
     def size(self, index: int, name: str = "") -> int:
         """The size of one dimension. Raises :class:`IndexError`."""
