@@ -161,7 +161,7 @@ def _with_launches(
             if key not in seen:
                 seen.add(key)
                 kept = [assumption for assumption in proposal.assumptions if assumption.parameter not in arguments]
-                yield merged, [*kept, *assumptions], proposal.config
+                yield merged, [*kept, *assumptions], proposal
 
 
 def _set_elsewhere(site: Site) -> set[str]:
