@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from smemcheck import __version__
+from smemcheck.verify.commands import verdict
 
 if TYPE_CHECKING:
     from smemcheck.config import Settings
@@ -171,6 +172,9 @@ def show_config(paths: tuple[str, ...], config: Path | None) -> None:
 
         settings = read_settings(config) if config else find_settings(paths or (".",))
         click.echo(settings_text(settings), nl=False)
+
+
+cli.add_command(verdict)
 
 
 def main() -> None:
