@@ -36,11 +36,6 @@ def may_hold_tuner(data: bytes) -> bool:
     return b"triton" in data and b"tun" in data
 
 
-def may_hold_kernel(data: bytes) -> bool:
-    """Whether a file's bytes can define or launch a Triton kernel."""
-    return b"triton" in data or b"](" in data
-
-
 def split_statements(text: str) -> list[Span]:
     """The spans of the top-level statements of ``text``, in order, comments and blank lines between them left out of none."""
     inside = [(m.start(), m.end()) for m in _STRINGS_AND_COMMENTS.finditer(text) if "\n" in m.group()]

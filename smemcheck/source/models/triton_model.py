@@ -190,13 +190,6 @@ def _next_power_of_2(call: Call) -> Any:
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
-def _prev_power_of_2(call: Call) -> Any:
-    n = call.argument(0, "n")
-    if isinstance(n, Obstacle):
-        return call.interpreter.derive(n, "prev_power_of_2")
-    return 1 << (n.bit_length() - 1) if isinstance(n, int) and n > 0 else call.unknown("no positive integer")
-
-
 def _current_target(call: Call) -> Any:
     target = call.interpreter.target()
     if target is None:
