@@ -7,16 +7,33 @@ from dataclasses import replace
 
 from smemcheck.model import Config, FailureKind, Footprint, Result, Severity, SiteKind, VerdictKind
 from smemcheck.rules.engine import ConfigCase, ListCase, Observation, rule, shared_memory_of
-from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs, refuses
+from smemcheck.rules.example import Example, copy_kernel, dot_kernel, launched_kernel, needs, refuses
 from smemcheck.rules.occupancy import blocks_per_multiprocessor
 from smemcheck.rules.wording import assumptions_text, buffers_text, config_text, difference_text
 
 
-@rule("SMC100", "launch-exceeds-resources", Severity.ERROR, ConfigCase)
+@rule(
+    "SMC100",
+    "launch-exceeds-resources",
+    Severity.ERROR,
+    ConfigCase,
+    invalid=[
+        Example("a tile for an H100", launched_kernel("BLOCK=256, num_warps=8"), (needs(131_072, num_warps=8),)),
+        Example("64 warps are 2,048 threads", launched_kernel("BLOCK=64, num_warps=64"), (needs(0, num_warps=64),)),
+    ],
+    valid=[
+        Example("a smaller tile", launched_kernel("BLOCK=64"), (needs(8_192),)),
+        Example("the same tile on an H100", launched_kernel("BLOCK=256"), (needs(131_072),), target="sm_90"),
+    ],
+)
 def launch_exceeds_resources(case: ConfigCase) -> Iterator[Observation]:
     """A launch without an autotuner asks for more than the target has.
 
-    The launch raises `OutOfResources` in the user's program. Nothing catches it, as an autotuner would.
+    The launch raises `OutOfResources` in the user's program. Nothing catches it, as an autotuner would. Where the options
+    of a launch come from a table or from a condition, each alternative is judged, at the line of its launch.
+
+    The types and sizes with which the kernel is compiled come from the code that launches it; the message names those that
+    were assumed. `--no-launches` leaves such kernels out.
     """
     if case.site.kind is SiteKind.LAUNCH:
         for cause in ("shared memory", "tensor memory", "threads"):
@@ -287,9 +304,10 @@ def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
     if not pruned:
         return
     worst = pruned[0]
-    message = (
-        f"{case.site.kernel_name}: {config_text(case.config)} {worst.verdict.message}{_circumstances(case, pruned)}"
-    )
+    subject = config_text(case.config)
+    if case.site.kind is SiteKind.LAUNCH:
+        subject = f"the launch with {subject}"
+    message = f"{case.site.kernel_name}: {subject} {worst.verdict.message}{_circumstances(case, pruned)}"
     if cause == "shared memory" and isinstance(worst.outcome, Footprint):
         buffers = buffers_text(worst.outcome)
         message += f". Largest buffers: {buffers}" if buffers else ""

@@ -58,6 +58,19 @@ def dot_kernel(*configs: str, decorator: str = 'key=["n"]', body: str = _DOT) ->
     return _kernel(configs, decorator, "x_ptr, y_ptr, n", body)
 
 
+def launched_kernel(launch: str) -> str:
+    """A file with a kernel that has no autotuner, and the function that launches it with what is given."""
+    return (
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+        "@triton.jit\ndef kernel(x_ptr, y_ptr, n: tl.constexpr, BLOCK: tl.constexpr):\n"
+        f"{_DOT}\n\n"
+        "def square(x: torch.Tensor):\n"
+        "    y = torch.empty(x.shape, dtype=torch.float16)\n"
+        f"    kernel[(1,)](x.to(torch.float16), y, 256, {launch})\n"
+        "    return y\n"
+    )
+
+
 def _kernel(configs: tuple[str, ...], decorator: str, parameters: str, body: str) -> str:
     listed = "".join(f"        triton.Config({config}),\n" for config in configs)
     return (

@@ -104,14 +104,14 @@ def _print_site(
             console.print(f"  unknown{label}: {obstacle.reason}{where}", markup=False, soft_wrap=True)
     for note in dict.fromkeys(note for answer in site.answers.values() for note in answer.notes):
         console.print(f"  {note}", markup=False, soft_wrap=True)
-    for indices, rows in _alike(_by_specialization(results)):
+    for indices, rows in _alike(_by_specialization(results), site.kind):
         for specialization in _specializations(report, indices):
             assumed = assumptions_text(specialization, most=None)
             if assumed:
                 console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
             if detail > 1:
                 _print_assumptions(console, specialization, folder)
-        console.print(Padding(_table(rows, report.targets), (0, 0, 0, 1)))
+        console.print(Padding(_table(rows, report.targets, site.kind), (0, 0, 0, 1)))
     console.print()
 
 
@@ -137,11 +137,11 @@ def _by_specialization(results: Iterable[Result]) -> dict[int | None, list[Resul
     return grouped
 
 
-def _alike(grouped: dict[int | None, list[Result]]) -> Iterator[tuple[list[int | None], list[Result]]]:
+def _alike(grouped: dict[int | None, list[Result]], kind: SiteKind) -> Iterator[tuple[list[int | None], list[Result]]]:
     """Specialisations with the same table share it."""
     tables: dict[tuple[object, ...], tuple[list[int | None], list[Result]]] = {}
     for index, results in grouped.items():
-        key = tuple((result.config, result.target, _cell(result)) for result in results)
+        key = tuple((result.config, result.target, _cell(result, kind)) for result in results)
         tables.setdefault(key, ([], results))[0].append(index)
     yield from tables.values()
 
@@ -150,7 +150,7 @@ def _specializations(report: Report, indices: Sequence[int | None]) -> list[Spec
     return [report.specializations[index].specialization for index in indices if index is not None]
 
 
-def _table(results: Sequence[Result], targets: Sequence[Target]) -> Table:
+def _table(results: Sequence[Result], targets: Sequence[Target], kind: SiteKind) -> Table:
     cells: dict[Config, dict[str, Result]] = {}
     for result in results:
         cells.setdefault(result.config, {})[result.target] = result
@@ -162,20 +162,21 @@ def _table(results: Sequence[Result], targets: Sequence[Target]) -> Table:
         row = [Text(config_text(config))]
         for target in targets:
             judged = by_target.get(target.name)
-            row.append(Text(_cell(judged), style=_STYLE_OF_VERDICT[judged.verdict.kind]) if judged else Text("–"))
+            row.append(Text(_cell(judged, kind), style=_STYLE_OF_VERDICT[judged.verdict.kind]) if judged else Text("–"))
         table.add_row(*row)
     return table
 
 
-def _cell(result: Result) -> str:
+def _cell(result: Result, kind: SiteKind) -> str:
     """``102,400 B pruned``, with registers where they were asked for; a cause that bytes do not show is named.
 
-    What the author's ``early_config_prune`` drops is ``left out``: it is not on the list of that launch.
+    What the author's ``early_config_prune`` drops is ``left out``: it is not on the list of that launch. What an autotuner
+    would prune ``raises`` where there is none.
     """
     verdict = result.verdict
     if is_left_out(result):
         return "left out"
-    word = verdict.kind.value
+    word = "raises" if kind is SiteKind.LAUNCH and verdict.kind is VerdictKind.PRUNED else verdict.kind.value
     footprint = result.outcome
     if not isinstance(footprint, Footprint):
         return f"{word}: {verdict.cause}" if verdict.cause else word
