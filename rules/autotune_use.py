@@ -13,7 +13,7 @@ from smemcheck.rules.conditions import deciding, facts_of
 from smemcheck.rules.engine import ConfigCase, Observation, SiteCase, each_config, rule, specializations_of
 from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.kernel_effects import Effect, Kind, happens, may_change_its_input, read_effects
-from smemcheck.rules.wording import config_text, value_text
+from smemcheck.rules.wording import config_text, place_text, value_text
 
 _OVERWRITTEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _LENGTH = re.compile(
@@ -393,6 +393,49 @@ def option_inside_kwargs(case: SiteCase) -> Iterator[Observation]:
         return f"{' and '.join(lost)} inside the config's dictionary has no effect: it runs with {own}" if lost else ""
 
     yield from each_config(case, wrong)
+
+
+_GROWS = copy_kernel('{"BLOCK": 64}').replace(
+    'configs=[\n        triton.Config({"BLOCK": 64}),\n    ]', "configs=CONFIGS"
+)
+_LIST = 'CONFIGS = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]\n'
+_MORE = 'CONFIGS += [triton.Config({"BLOCK": 256})]\n'
+
+
+def _shared_list(before: str, after: str = "") -> str:
+    return _GROWS.replace("\n\n\n@triton.autotune", f"\n\n{before}\n\n@triton.autotune") + after
+
+
+@rule(
+    "SMC409",
+    "shared-list-changed",
+    Severity.WARNING,
+    SiteCase,
+    invalid=[Example("the list grows after the kernel was given it", _shared_list(_LIST, f"\n\n{_MORE}"))],
+    valid=[
+        Example("it is complete before", _shared_list(_LIST + _MORE)),
+        Example("a new list of the same name", _shared_list(_LIST, f"\n\n{_LIST}{_MORE}")),
+    ],
+)
+def shared_list_changed(case: SiteCase) -> Iterator[Observation]:
+    """The list of configs is changed in place by another module, or after the kernel was given it.
+
+    An autotuner keeps the list itself, not a copy. When another module imports the list and does `CONFIGS += …`, every
+    kernel that was given the list is tuned with the additions too, if that module happens to be imported before the first
+    launch. `CONFIGS + […]` makes a new list instead.
+    """
+    options = case.site.options
+    name = options.get("list_name")
+    for position in options.get("changed_elsewhere", ()):
+        yield Observation(
+            f"{name}, the list of configs of {case.site.kernel_name}, is changed in place by another module "
+            f"({place_text(position.path, position.line)}): whether that is imported decides which configs are tried"
+        )
+    for position in options.get("changed_later", ()):
+        yield Observation(
+            f"{name}, the list of configs of {case.site.kernel_name}, is changed in place afterwards (line {position.line}): "
+            "the autotuner keeps the list itself, so the change counts for this kernel too, and is not judged here"
+        )
 
 
 def _changes_per_call(parameter: Parameter) -> str:

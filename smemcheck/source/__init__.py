@@ -17,6 +17,7 @@ from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
 from smemcheck.source.module import Module
 from smemcheck.source.scan import may_hold_tuner
+from smemcheck.source.shared_lists import with_list_changes
 from smemcheck.source.sites import FileSites, find_sites, make_sites
 
 __all__ = ["Analysis", "SourceReading", "read_sites"]
@@ -48,7 +49,7 @@ def read_sites(paths: Sequence[str], targets: Sequence[Target], settings: Settin
             except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
                 reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
                 problems.append(Problem(reason, Position(path, 1)))
-    return SourceReading(tuple(sites), tuple(problems), len(seen), analysis)
+    return SourceReading(with_list_changes(analysis.project, sites), tuple(problems), len(seen), analysis)
 
 
 def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], problems: list[Problem]) -> None:

@@ -1,0 +1,171 @@
+"""Lists of configs that are changed in place from outside: which modules were imported decides what such a list holds.
+
+An ``Autotuner`` keeps the list it was given, not a copy (``triton/runtime/autotuner.py``, 3.2 to 3.9), so a change counts
+even after the decorator ran. Read from the text of top-level statements; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from smemcheck.model import Position, Site, SiteKind
+from smemcheck.source.freeze import posix
+from smemcheck.source.module import Module, Statement
+from smemcheck.source.project import Project
+
+_CHANGE = re.compile(
+    r"^[ \t]*([A-Za-z_][\w.]*?)[ \t]*(?:\+=|\.(?:append|extend|insert|remove|pop|clear)\()", re.MULTILINE
+)
+_LIST_NAME = re.compile(
+    r"\w*tune\w*[ \t]*\(\s*(?:configs[ \t]*=[ \t]*)?([A-Za-z_][\w.]*)\s*[,)]|\bconfigs[ \t]*=[ \t]*([A-Za-z_][\w.]*)\s*[,)]"
+)
+_CHANGING_KINDS = frozenset({"simple", "for", "if", "with", "try", "while"})
+_REEXPORTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A statement that changes a list in place, and where."""
+
+    module: Module
+    statement: Statement
+    name: str
+    line: int
+
+    @property
+    def position(self) -> Position:
+        return Position(posix(self.module.path), self.line)
+
+
+def with_list_changes(project: Project, sites: Iterable[Site]) -> tuple[Site, ...]:
+    """The sites, those with options that say so whose list is changed elsewhere or after the tuner was made.
+
+    ``changed_elsewhere`` and ``changed_later`` are the positions of the changes; ``list_name`` is the list's name.
+    """
+    modules = [module for module in map(project.module, project.files()) if module is not None]
+    changes = [change for module in modules for change in _changes(module)]
+    if not changes:
+        return tuple(sites)
+    by_path = {posix(module.path): module for module in modules}
+    resolved: dict[tuple[str, str], list[_Change]] = {}
+    for change in changes:
+        origin = _origin(project, change.module, change.name)
+        if origin is not None:
+            resolved.setdefault((origin[0].path, origin[1]), []).append(change)
+    return tuple(_with_changes(project, site, by_path.get(site.position.path), resolved) for site in sites)
+
+
+def _with_changes(
+    project: Project, site: Site, module: Module | None, resolved: dict[tuple[str, str], list[_Change]]
+) -> Site:
+    statement = _statement_of(site, module) if site.kind is SiteKind.AUTOTUNE else None
+    if module is None or statement is None:
+        return site
+    match = _LIST_NAME.search(statement.decorator_text)
+    name = (match[1] or match[2]) if match else None
+    origin = _origin(project, module, name) if name else None
+    if name is None or origin is None:
+        return site
+    changes = resolved.get((origin[0].path, origin[1]), [])
+    known = {module.path, origin[0].path, *_imported(project, module)}
+    elsewhere = tuple(change.position for change in changes if change.module.path not in known)
+    later = tuple(
+        change.position for change in changes if change.module is module and _is_later(change, statement, name)
+    )
+    if not elsewhere and not later:
+        return site
+    options = {**site.options, "list_name": name, "changed_elsewhere": elsewhere, "changed_later": later}
+    return replace(site, options=options)
+
+
+def _changes(module: Module) -> Iterator[_Change]:
+    if not _CHANGE.search(module.text):
+        return
+    for statement in module.statements:
+        if statement.kind not in _CHANGING_KINDS:
+            continue
+        for match in _CHANGE.finditer(statement.text):
+            line = statement.span.line + statement.text.count("\n", 0, match.start())
+            yield _Change(module, statement, match[1], line)
+
+
+def _statement_of(site: Site, module: Module | None) -> Statement | None:
+    statements = module.statements if module is not None else ()
+    return next((s for s in statements if s.kind == "def" and s.definition_line == site.position.line), None)
+
+
+def _is_later(change: _Change, tuner: Statement, name: str) -> bool:
+    """Whether the change comes after the tuner and still means the same list."""
+    if change.statement.index <= tuner.index:
+        return False
+    between = change.module.statements[tuner.index + 1 : change.statement.index]
+    return not any(_binds(statement, name) for statement in between)
+
+
+def _binds(statement: Statement, name: str) -> bool:
+    return bool(re.search(rf"^[ \t]*{re.escape(name)}[ \t]*(?::[^=\n]*)?=(?!=)", statement.text, re.MULTILINE))
+
+
+def _origin(project: Project, module: Module, name: str, depth: int = _REEXPORTS) -> tuple[Module, str] | None:
+    """The module that binds a list, and the name it has there; imports are followed."""
+    first, _, rest = name.partition(".")
+    for statement in reversed(module.statements):
+        if first not in statement.mentions:
+            continue
+        if statement.kind in ("import", "from"):
+            found = _imported_as(project, module, statement, first)
+            if found is not None:
+                target, original = found
+                full = ".".join(part for part in (original, rest) if part)
+                return _origin(project, target, full, depth - 1) if full and depth else None
+        elif not rest and statement.kind == "simple" and _binds(statement, first):
+            return module, first
+    return None
+
+
+def _imported_as(project: Project, module: Module, statement: Statement, name: str) -> tuple[Module, str] | None:
+    """The module that an import statement binds to ``name``, or takes it from, and what ``name`` is in it."""
+    for node in _parsed(statement):
+        for alias in node.names:
+            if (alias.asname or alias.name) != name:
+                continue
+            if isinstance(node, ast.Import):
+                found = project.find(alias.name, module)
+                return (found, "") if found else None
+            source = _source(project, module, node)
+            submodule = project.submodule(source, alias.name) if source else None
+            return (submodule, "") if submodule else (source, alias.name) if source else None
+    return None
+
+
+def _imported(project: Project, module: Module) -> set[str]:
+    """The files whose modules are imported whenever ``module`` is, as far as its own top-level statements say."""
+    found: set[str] = set()
+    for statement in module.statements:
+        if statement.kind not in ("import", "from"):
+            continue
+        for node in _parsed(statement):
+            source = _source(project, module, node) if isinstance(node, ast.ImportFrom) else None
+            names = [alias.name for alias in node.names]
+            targets: list[Module | None] = [source]
+            targets += [project.submodule(source, name) for name in names] if source else []
+            targets += [project.find(name, module) for name in names] if isinstance(node, ast.Import) else []
+            found.update(target.path for target in targets if target is not None)
+    return found
+
+
+def _source(project: Project, module: Module, node: ast.ImportFrom) -> Module | None:
+    if node.level:
+        return project.relative(module, node.level, node.module or "")
+    return project.find(node.module, module) if node.module else None
+
+
+def _parsed(statement: Statement) -> list[ast.Import | ast.ImportFrom]:
+    try:
+        body = ast.parse(statement.text).body
+    except SyntaxError:
+        return []
+    return [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
