@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from smemcheck import __version__
-from smemcheck.verify.commands import verdict
+from smemcheck.verify.commands import record, verdict
 
 if TYPE_CHECKING:
     from smemcheck.config import Settings
@@ -174,6 +174,7 @@ def show_config(paths: tuple[str, ...], config: Path | None) -> None:
         click.echo(settings_text(settings), nl=False)
 
 
+cli.add_command(record)
 cli.add_command(verdict)
 
 

@@ -168,6 +168,82 @@ def _lower_again(site: Site, variants: Sequence[Variant], configs: Sequence[Conf
     return found
 
 
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option(
+    "--output", metavar="FILE", default="specializations.jsonl", show_default=True, help="Lines are merged in."
+)
+@click.option("--without-gpu", is_flag=True, help="No GPU is needed: tensors live on the CPU, launches do nothing.")
+@click.option("--arch", metavar="NAME", help="Architecture or GPU that --without-gpu stands in for.")
+@click.option(
+    "--from-cache", "from_cache", is_flag=True, help="Read Triton's cache folder [DIR] instead of running anything."
+)
+@click.option("--source", metavar="PATH", help="Where the kernels of --from-cache lie, if not where they lay.")
+def record(
+    command: tuple[str, ...], output: str, without_gpu: bool, arch: str | None, from_cache: bool, source: str | None
+) -> None:
+    """Record what kernels are launched with while COMMAND runs, for `check --specializations`.
+
+    One line for each kernel that Triton compiles: types, constants, alignment, config, and what was observed. With
+    --from-cache, an argument is the cache folder (default: where Triton looks).
+    """
+    with _usage_errors():
+        if from_cache:
+            sys.exit(_record_from_cache(command, output, source))
+        if arch and not without_gpu:
+            raise UsageError("record: --arch goes with --without-gpu; with a GPU its own architecture is recorded")
+        if without_gpu and not arch:
+            raise UsageError("record: --without-gpu needs --arch, the architecture to stand in for")
+        if not command:
+            raise UsageError("record: give the command to run after --, for example: smemcheck record -- pytest tests")
+        sys.exit(_record_command(command, output, arch))
+
+
+def _record_command(command: Sequence[str], output: str, arch: str | None) -> int:
+    from smemcheck.rules.devices import resolve_target
+    from smemcheck.verify.recording import add_to_file, record
+
+    recording = record(command, resolve_target(arch) if arch else None)
+    if not recording.processes:
+        click.echo(
+            "smemcheck record: no Python process of the command imported Triton, so nothing is recorded", err=True
+        )
+        return recording.status
+    total = add_to_file(Path(output), recording.lines)
+    click.echo(
+        f"smemcheck record: {len(recording.lines)} specialisations from {recording.processes} processes; "
+        f"{output} now has {total} lines",
+        err=True,
+    )
+    return recording.status
+
+
+def _record_from_cache(arguments: Sequence[str], output: str, source: str | None) -> int:
+    from smemcheck.verify.harvest import harvested_lines
+    from smemcheck.verify.recording import add_to_file
+    from smemcheck.verify.triton_cache import folders, read_cache
+
+    if len(arguments) > 1:
+        raise UsageError("record: --from-cache takes one folder")
+    folder = folders(os.environ, arguments[0] if arguments else None)[0]
+    if not folder.exists:
+        raise UsageError(f"{folder.path}: no such folder ({folder.chosen_by})")
+    cache = read_cache(folder)
+    if source is not None and not Path(source).exists():
+        raise UsageError(f"{source}: no such file or directory")
+    named = {variant.source[0] for variant in cache.variants if variant.source}
+    paths = (source,) if source else sorted(path for path in named if Path(path).is_file())
+    sites = {name: site for path in paths for name, site in _sites(path, cache).items()}
+    lines = harvested_lines(cache.variants, sites)
+    total = add_to_file(Path(output), lines)
+    for problem in cache.problems:
+        click.echo(f"smemcheck record: skipped {problem.path}: {problem.message}", err=True)
+    click.echo(
+        f"smemcheck record: {len(lines)} specialisations from {folder.path}; {output} now has {total} lines", err=True
+    )
+    return 0
+
+
 class _usage_errors:  # noqa: N801 - reads as a statement
     """One sentence for input that cannot be used."""
 
