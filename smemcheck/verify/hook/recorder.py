@@ -63,7 +63,7 @@ def attach(recorder: Recorder, compile_with: Any = None) -> None:
     """
     import triton
     import triton.compiler
-        from triton.compiler import compiler
+    from triton.compiler import compiler
     from triton.runtime.autotuner import Autotuner
 
     recorder.write({"process": os.getpid(), "triton": triton.__version__})
