@@ -18,7 +18,8 @@ from smemcheck.source.definitions import define_function
 from smemcheck.source.imports import dotted, resolve
 from smemcheck.source.interpreter import Interpreter, Path
 from smemcheck.source.module import Module, Statement, SyntaxProblem
-from smemcheck.source.statements import MUTATING, bound_and_changed, execute
+from smemcheck.source.operations import MUTATING
+from smemcheck.source.statements import bound_and_changed, execute
 from smemcheck.source.values import (
     Blocked,
     Builtin,
@@ -51,7 +52,7 @@ class Namespace:
         self.module = module
         self._bound: dict[tuple[str, int], Any] = {}  # (name, statement) → what the statement bound
         self._executed: set[int] = set()
-        self._changed: set[int] = set()  # statements that were run for what they change
+        self._changed: set[int] = set()  # statements that were run here, with all that they change
         self._running: dict[int, Frame] = {}
         self._set: dict[str, Any] = {}
         self._sources: dict[int, Any] = {}
@@ -138,10 +139,8 @@ class Namespace:
                     return self.interpreter.choose(value)
                 if isinstance(value, Deferred):
                     value = self._bound[(name, index)] = resolve(self.interpreter, value)
-                if not cannot_change(value):
-                    self.interpreter.reads_shared = True
-                    if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue, UserClass)):
-                        self._apply_changes(name, index, time)
+                if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
+                    self._apply_changes(name, index, time)
                 return value
         raise KeyError(name)
 
@@ -187,11 +186,10 @@ class Namespace:
 
     def _run_now(self, index: int) -> dict[str, Any]:
         interpreter, statement = self.interpreter, self.module.statements[index]
+        self._changed.add(index)
         before = interpreter.times.get(self.module.path)
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
-        effects = interpreter.reads_shared, interpreter.has_effects
-        interpreter.reads_shared = interpreter.has_effects = False
         frame = self._running[index] = Frame(None, self.module, {}, None, "module")  # type: ignore[arg-type]
         interpreter.times[self.module.path] = index
         try:
@@ -205,13 +203,11 @@ class Namespace:
             else:
                 interpreter.times[self.module.path] = before
             interpreter.guarded, interpreter.depth = guarded, depth
-            if len(interpreter.times) > 0:  # another statement goes on, whose own effects count
-                interpreter.reads_shared, interpreter.has_effects = effects
 
     def _explored(self, index: int) -> Kept | None:
         """What a statement binds over all its paths; ``None`` when it has to be run on each path of a question."""
         paths = self.interpreter.explore(lambda inner: inner.namespace(self.module).ran(index))
-        if any(path.tuners or path.has_effects for path in paths):
+        if any(path.tuners for path in paths):
             return None
         finished = [path for path in paths if path.value is not None]
         consulted = any(path.consulted_target for path in paths)
@@ -252,7 +248,6 @@ class Namespace:
         """Run a statement for what it does to objects that exist: here, once, whatever is kept of the names it binds."""
         if index in self._changed:
             return
-        self._changed.add(index)
         self._executed.add(index)
         self._bound.update({(name, index): value for name, value in self._run_now(index).items()})
 

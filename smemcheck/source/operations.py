@@ -42,6 +42,24 @@ _ALWAYS_TRUE = (
     ConfigValue,
     HeuristicsValue,
 )
+MUTATING = frozenset(
+    {
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "reverse",
+        "setdefault",
+        "sort",
+        "update",
+    }
+)  # methods that change their object in place
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 BINARY: dict[type[cst.CSTNode], tuple[str, Callable[[Any, Any], Any]]] = {

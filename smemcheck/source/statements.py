@@ -16,7 +16,7 @@ from smemcheck.source.definitions import define_class, define_function
 from smemcheck.source.imports import import_from, import_module
 from smemcheck.source.interpreter import Interpreter, iterate, type_name
 from smemcheck.source.module import Unit
-from smemcheck.source.operations import binary
+from smemcheck.source.operations import MUTATING, binary
 from smemcheck.source.targets import assign_target, bind_name
 from smemcheck.source.values import (
     Blocked,
@@ -31,24 +31,6 @@ from smemcheck.source.values import (
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 Signal = tuple[str, Any]
-MUTATING = frozenset(
-    {
-        "append",
-        "extend",
-        "insert",
-        "update",
-        "pop",
-        "popitem",
-        "remove",
-        "sort",
-        "clear",
-        "add",
-        "setdefault",
-        "discard",
-        "reverse",
-        "appendleft",
-    }
-)
 
 
 def execute_block(interpreter: Interpreter, block: cst.BaseSuite | cst.Module, frame: Frame) -> Signal | None:
@@ -213,12 +195,20 @@ class _Assigned(cst.CSTVisitor):
     def visit_AsName(self, node: cst.AsName) -> None:
         self.note_target(node.name)
 
+    def visit_Del(self, node: cst.Del) -> None:
+        targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+        for target in targets:
+            if isinstance(target, (cst.Subscript, cst.Attribute)):
+                self._changed(target.value)
+
     def visit_Return(self, node: cst.Return) -> None:
         self.leaves = True
 
     def visit_Call(self, node: cst.Call) -> None:
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in MUTATING:
             self._changed(node.func.value)
+        elif isinstance(node.func, cst.Name) and node.func.value == "next" and node.args:
+            self._changed(node.args[0].value)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         self.bound.add(node.name.value)
