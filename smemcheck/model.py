@@ -245,6 +245,7 @@ class Specialization:
     ``divisible_by_16`` names pointers and integers that are multiples of 16. ``environment`` holds variables that Triton
     reads while it compiles. ``config`` is set when a recorded line asks for one config only, ``recorded_line`` to that
     line's number, counted through all files of ``--specializations``: results then keep the order of the lines.
+    ``unknown`` is set when a recorded line cannot be judged.
     """
 
     signature: tuple[tuple[str, Any], ...]
@@ -254,6 +255,7 @@ class Specialization:
     assumptions: tuple[Assumption, ...] = field(default=(), compare=False)
     config: Config | None = None
     recorded_line: int | None = field(default=None, compare=False)
+    unknown: Unknown | None = field(default=None, compare=False)
     launch_values: tuple[tuple[str, Value], ...] = ()  # numbers that the launch has, for heuristics; not compiled in
 
 

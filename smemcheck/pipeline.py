@@ -55,17 +55,26 @@ def check(
 
     Raises :class:`~smemcheck.errors.UsageError` for input that cannot be used; anything else becomes part of the report.
     """
+    store = None if lower else _report_store(paths, settings)
+    kept = store.load() if store else None
+    if kept:
+        return kept
     from smemcheck import rules
+    from smemcheck.specialize.recorded import read_recorded
 
-    report, project = _read(paths, settings)
-    report, unspecialized = _specialize(report, project, settings)
+    recorded = [read_recorded(path) for path in settings.specializations]
+    report, project = _read(paths, settings, recorded)
+    report, unspecialized = _specialize(report, project, settings, recorded)
     rows = _rows(report, unspecialized, project, settings)
     outcomes, notes = _lower(rows, settings, progress or _silent, lower)
     results = tuple(_result(row, outcomes, rules.judge) for row in rows)
     answered = (outcome for outcome in outcomes.values() if not isinstance(outcome, Unknown))
     triton = next((outcome.triton for outcome in answered), None) or installed_triton()
     report = replace(report, triton=triton, results=results, notes=(*report.notes, *notes))
-    return replace(report, findings=rules.findings(report, settings))
+    report = replace(report, findings=rules.findings(report, settings))
+    if store:
+        store.save(report, *project.project.dependencies())
+    return report
 
 
 def sites(paths: Sequence[str], settings: Settings) -> Report:
@@ -76,7 +85,7 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     return replace(report, findings=rules.findings(report, settings))
 
 
-def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
+def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()) -> tuple[Report, Any]:
     from smemcheck.rules.devices import DEFAULT_TARGETS, resolve_target
 
     for path in paths:
@@ -87,10 +96,14 @@ def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
 
     reading = read_sites(paths, targets, settings)
     found = reading.sites
-    if settings.launches:
+    if settings.launches and not any(file.names_configs for file in recorded):
         from smemcheck.specialize import launch_sites
 
         found += launch_sites(reading.project, paths, targets, settings, found)
+    if recorded:
+        from smemcheck.specialize.recorded_sites import recorded_sites
+
+        found += recorded_sites(reading.project, paths, targets, settings, recorded, found)
     report = Report(
         smemcheck=smemcheck.__version__,
         triton=installed_triton(),
@@ -106,12 +119,14 @@ def _read(paths: Sequence[str], settings: Settings) -> tuple[Report, Any]:
     return report, reading.project
 
 
-def _specialize(report: Report, project: Any, settings: Settings) -> tuple[Report, Sequence[tuple[int, Unknown]]]:
+def _specialize(
+    report: Report, project: Any, settings: Settings, files: Sequence[Any]
+) -> tuple[Report, Sequence[tuple[int, Unknown]]]:
     """The report with the specialisations of every site, and for sites that have none the reason."""
     from smemcheck.specialize import specialize
-    from smemcheck.specialize.recorded import assign, read_recorded
+    from smemcheck.specialize.recorded import assign
 
-    recorded = assign(report.sites, [read_recorded(path) for path in settings.specializations])
+    recorded = assign(report.sites, files)
     specialized: list[SpecializedSite] = []
     unknown: list[tuple[int, Unknown]] = []
     for index, site in enumerate(report.sites):
@@ -240,6 +255,17 @@ def _guarded(site: Site, stage: Callable[..., Any], *arguments: Any) -> Any:
         return Unknown(
             f"internal error of smemcheck ({type(error).__name__}: {error}), please report it", site.position
         )
+
+
+def _report_store(paths: Sequence[str], settings: Settings) -> Any:
+    """Where this report is kept between runs; ``None`` without a cache, or when this Triton's files have no digest."""
+    if not settings.cache or not settings.cache_directory:
+        return None
+    from smemcheck.cache import ReportStore
+    from smemcheck.lower.process import identify
+
+    triton = identify()
+    return ReportStore(paths, settings, triton.key) if triton and triton.files else None
 
 
 def installed_triton() -> str | None:

@@ -37,6 +37,8 @@ def bind(
 
     Unknown, with the parameter and how to supply it, when a constexpr has no value.
     """
+    if specialization.unknown is not None:
+        return specialization.unknown
     parameters = {parameter.name: parameter for parameter in site.parameters}
     arguments = _Arguments(parameters, specialization)
     for name, value in (*config.kwargs, *_named_options(config)):

@@ -29,20 +29,20 @@ def specialize(
     lines = _recorded_lines(site, recorded)
     if not lines and any(file.names_configs for file in recorded):
         return ()
+    of_lines = tuple(_of_line(site, number, entry) for number, entry in lines)
+    if lines and not settings.bind:
+        return of_lines
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
     if kernel is None:
         reasons = [answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Unknown)]
-        return (reasons[0] if reasons else Unknown("it has no definition on any target", site.position),)
-    if lines and not settings.bind:
-        return tuple(_of_line(site, number, entry) for number, entry in lines)
+        return of_lines or (reasons[0] if reasons else Unknown("it has no definition on any target", site.position),)
     try:
         use = parameter_kinds(kernel)
     except (SyntaxError, RecursionError) as error:
         return (Unknown(f"the kernel's body cannot be read: {error}", site.position),)
     bound = _Given(settings.bind, "--bind")
     if lines:
-        answers = [_of_line(site, number, entry) for number, entry in lines]
-        return tuple(one for answer in answers for one in _override(site, use, answer, bound, settings))
+        return tuple(one for answer in of_lines for one in _override(site, use, answer, bound, settings))
     tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
     given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), bound]
     proposals = proposals_of(site, use, project, settings, _set_elsewhere(site))
@@ -70,27 +70,28 @@ def _recorded_lines(site: Site, recorded: Sequence[RecordedSpecializations]) -> 
 # ------------------------------------------------------------------------------------------------------------- recorded
 
 
-def _of_line(site: Site, number: int, entry: Recorded) -> Specialization | Unknown:
-    """What a recorded line says, provided that it is about this kernel's parameters and holds all values."""
-    if entry.unknown:
-        name, unknown = entry.unknown[0]
-        return without_value(site, [name], {name: replace(unknown, position=site.position)})
+def _of_line(site: Site, number: int, entry: Recorded) -> Specialization:
+    """What a recorded line says; unknown unless it is about this kernel's parameters and holds all values."""
+    unknown = None
     names = [parameter.name for parameter in site.parameters]
     strange = next((name for name, _ in entry.specialization.signature if name not in names), None)
-    if strange is not None:
-        return Unknown(
+    if entry.unknown:
+        name, reason = entry.unknown[0]
+        unknown = without_value(site, [name], {name: replace(reason, position=site.position)})
+    elif strange is not None and names:
+        unknown = Unknown(
             f"the recorded specialisation of line {entry.line} names '{strange}', which is no parameter of "
             f"{site.kernel_name}; record it again",
             site.position,
         )
-    return replace(entry.specialization, recorded_line=number)
+    return replace(entry.specialization, recorded_line=number, unknown=unknown)
 
 
 def _override(
-    site: Site, use: KernelUse, answer: Specialization | Unknown, bound: _Given, settings: Settings
+    site: Site, use: KernelUse, answer: Specialization, bound: _Given, settings: Settings
 ) -> Iterator[Specialization | Unknown]:
     """A recorded specialisation with what ``--bind`` says put over it."""
-    if isinstance(answer, Unknown):
+    if answer.unknown is not None:
         yield answer
         return
     for arguments, assumptions in _combinations(site, use, [bound], settings):

@@ -187,6 +187,6 @@ def test_a_line_about_other_parameters_is_refused(read, record):
     sites, project = read(KERNEL.format(name="fill"))
     row = {**line("fill", "kernels.py"), "signature": {"x": "*fp32", "SIZE": "constexpr"}}
     (answer,) = specialize(sites[0], project, Settings(), [read_recorded(record(row))])
-    assert answer.reason == (
+    assert answer.unknown.reason == (
         "the recorded specialisation of line 1 names 'SIZE', which is no parameter of fill; record it again"
     )
