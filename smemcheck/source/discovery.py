@@ -28,14 +28,20 @@ _NEVER = frozenset(
 )
 
 
-def python_files(path: str, exclude: Sequence[str] = (), respect_gitignore: bool = True) -> Iterator[str]:
-    """The Python files at or below ``path``, sorted, as absolute paths. A file that is named itself is always read."""
+def python_files(
+    path: str, exclude: Sequence[str] = (), respect_gitignore: bool = True, visited: list[str] | None = None
+) -> Iterator[str]:
+    """The Python files at or below ``path``, sorted, as absolute paths. A file that is named itself is always read.
+
+    ``visited`` collects the folders that were listed.
+    """
     full = os.path.realpath(path)
     if os.path.isfile(full):
         yield full
         return
     excluded = pathspec.PathSpec.from_lines("gitignore", exclude)
-    yield from _walk(full, full, excluded, _ignores_above(full) if respect_gitignore else [], respect_gitignore)
+    above = _ignores_above(full) if respect_gitignore else []
+    yield from _walk(full, full, excluded, above, respect_gitignore, [] if visited is None else visited)
 
 
 def _walk(
@@ -44,7 +50,9 @@ def _walk(
     excluded: pathspec.PathSpec[Any],
     ignores: list[tuple[str, pathspec.PathSpec[Any]]],
     respect_gitignore: bool,
+    visited: list[str],
 ) -> Iterator[str]:
+    visited.append(folder)
     if respect_gitignore:
         ignores = [*ignores, *_ignore_file(folder)]
     try:
@@ -63,9 +71,15 @@ def _walk(
         if any(spec.match_file(os.path.relpath(entry.path, base) + suffix) for base, spec in ignores):
             continue
         if is_folder:
-            yield from _walk(root, entry.path, excluded, ignores, respect_gitignore)
+            yield from _walk(root, entry.path, excluded, ignores, respect_gitignore, visited)
         elif entry.is_file():
             yield entry.path
+
+
+def ignore_files(folder: str, visited: Sequence[str]) -> list[str]:
+    """Where the rules for ``folder`` and the folders visited below it stand, or would stand, and what ends the search."""
+    above = [parent / name for parent in Path(folder).parents for name in (".git", ".gitignore")]
+    return [*map(str, above), *(os.path.join(one, ".gitignore") for one in visited)]
 
 
 def _ignore_file(folder: str) -> list[tuple[str, pathspec.PathSpec[Any]]]:

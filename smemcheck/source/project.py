@@ -26,6 +26,7 @@ class Project:
         self._modules: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], Module | None] = {}
         self._entries: dict[str, frozenset[str]] = {}
+        self.consulted: dict[str, None] = {}  # files other than modules that were asked for, there or not
 
     def module(self, path: str) -> Module | None:
         """The module in a file; ``None`` when it cannot be read, and then :attr:`problems` says why."""
@@ -48,6 +49,10 @@ class Project:
     def files(self) -> list[str]:
         """Every file that was read so far: what an answer may depend on."""
         return [path for path, module in self._modules.items() if module is not None]
+
+    def dependencies(self) -> tuple[list[str], list[str]]:
+        """Files (there or not) and folders (their entries) that answers so far may depend on."""
+        return [*self._modules, *self.problems, *self.consulted], list(self._entries)
 
     def _read(self, path: str) -> str | None:
         try:
@@ -109,6 +114,7 @@ class Project:
         found = [e for e in self._entries[folder] if e == "PKG-INFO" or e.endswith(".dist-info")]
         for entry in found:
             path = os.path.join(folder, entry) if entry == "PKG-INFO" else os.path.join(folder, entry, "METADATA")
+            self.consulted[path] = None
             try:
                 with open(path, encoding="utf-8", errors="replace") as file:
                     metadata = email.parser.HeaderParser().parse(file)

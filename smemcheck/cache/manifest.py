@@ -1,0 +1,116 @@
+"""What a report rests on: files by their content, folders by the names in them. Checking one costs a ``stat``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+Manifest: TypeAlias = "dict[str, list[Any]]"
+"""JSON: by path ``[size, mtime, ctime, inode, digest]`` of a file, or ``[mtime, ctime, digest of the entries]`` of a folder.
+Times in ns. A path that was not there has an empty list; a folder that only had to exist has ``["folder"]``."""
+
+_SETTLED = 2_000_000_000
+"""ns. A time stamp this close to the moment it was read may cover a later change (file systems tick in up to 2 s)."""
+
+
+def take(files: Iterable[str], folders: Iterable[str]) -> Manifest:
+    """The state of these files and folders now."""
+    newest = time.time_ns() - _SETTLED
+    manifest: Manifest = {path: _folder(path, newest) for path in dict.fromkeys(folders)}
+    for path in dict.fromkeys(files):
+        if path not in manifest:
+            manifest[path] = _file(path, newest)
+    return manifest
+
+
+def is_still(before: Manifest, after: Manifest, started: int) -> bool:
+    """Whether nothing changed while it was being read, from ``started`` (ns) on.
+
+    ``before`` was taken at the start. What it does not hold must be older than the start by its time stamps.
+    """
+    for path, entry in after.items():
+        if path in before:
+            if before[path][-1:] != entry[-1:]:
+                return False
+        elif len(entry) > 1 and not 0 < max(_times(entry)) < started - _SETTLED:
+            return False
+    return True
+
+
+def _times(entry: list[Any]) -> list[int]:
+    return entry[1:3] if len(entry) == 5 else entry[:2]
+
+
+def holds(manifest: Manifest) -> bool:
+    """Whether every file and folder is as it was."""
+    return all(_is_same(path, entry) for path, entry in manifest.items())
+
+
+def _is_same(path: str, entry: list[Any]) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return not entry
+    if len(entry) == 5:
+        if entry[:4] == [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]:
+            return True
+        return found.st_size == entry[0] and stat.S_ISREG(found.st_mode) and _digest_of(path) == entry[4]
+    if not stat.S_ISDIR(found.st_mode):
+        return False
+    if entry == ["folder"]:
+        return True
+    if len(entry) != 3:
+        return False
+    return entry[:2] == [found.st_mtime_ns, found.st_ctime_ns] or _listing(path) == entry[2]
+
+
+def _file(path: str, newest: int) -> list[Any]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    if stat.S_ISDIR(found.st_mode):
+        return ["folder"]
+    return [found.st_size, *_stamps(found, newest), found.st_ino, _digest_of(path)]
+
+
+def _folder(path: str, newest: int) -> list[Any]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [*_stamps(found, newest), _listing(path)]
+
+
+def _stamps(found: os.stat_result, newest: int) -> list[int]:
+    """Times of change; zeros, which no file has, where they are too fresh to be believed."""
+    stamps = [found.st_mtime_ns, found.st_ctime_ns]
+    return stamps if max(stamps) < newest else [0, 0]
+
+
+def _digest_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+
+
+def _listing(path: str) -> str:
+    """A digest of the entries that can matter: folders, Python files, metadata; what a symbolic link among them points to."""
+    names = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                link = entry.is_symlink()
+                folder = entry.is_dir(follow_symlinks=False)
+                if folder or link or entry.name.endswith((".py", ".gitignore", "PKG-INFO", ".git")):
+                    names.append((entry.name, folder, os.readlink(entry.path) if link else ""))
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    names = [name for name in names if name[0] != "__pycache__"]
+    return hashlib.blake2b(repr(sorted(names)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
