@@ -6,10 +6,11 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
+from rich.text import Span, Text
 
 from smemcheck.model import (
     Config,
@@ -111,7 +112,7 @@ def _print_site(
                 console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
             if detail > 1:
                 _print_assumptions(console, specialization, folder)
-        console.print(Padding(_table(rows, report.targets, site.kind), (0, 0, 0, 1)))
+        _print_table(console, _cells(rows, report.targets, site.kind), report.targets)
     console.print()
 
 
@@ -150,20 +151,56 @@ def _specializations(report: Report, indices: Sequence[int | None]) -> list[Spec
     return [report.specializations[index].specialization for index in indices if index is not None]
 
 
-def _table(results: Sequence[Result], targets: Sequence[Target], kind: SiteKind) -> Table:
-    cells: dict[Config, dict[str, Result]] = {}
+def _cells(results: Sequence[Result], targets: Sequence[Target], kind: SiteKind) -> list[list[tuple[str, str]]]:
+    """One row a config, one column a target; of each cell the text and its style."""
+    grouped: dict[Config, dict[str, Result]] = {}
     for result in results:
-        cells.setdefault(result.config, {})[result.target] = result
+        grouped.setdefault(result.config, {})[result.target] = result
+    return [
+        [(config_text(config), ""), *(_judged(by_target.get(target.name), kind) for target in targets)]
+        for config, by_target in grouped.items()
+    ]
+
+
+def _judged(result: Result | None, kind: SiteKind) -> tuple[str, str]:
+    return ("–", "") if result is None else (_cell(result, kind), _STYLE_OF_VERDICT[result.verdict.kind])
+
+
+def _print_table(console: Console, rows: Sequence[Sequence[tuple[str, str]]], targets: Sequence[Target]) -> None:
+    """A table: by hand where it fits, because rich takes 0.1 ms for a cell; rich folds what is too wide."""
+    header = [("config", "bold"), *((target.name, "bold") for target in targets)]
+    widths = [max(cell_len(text) for text, _ in column) for column in zip(header, *rows, strict=True)]
+    if sum(widths) + 3 * len(widths) + 1 > console.width:
+        console.print(Padding(_rich_table(rows, targets), (0, 0, 0, 1)))
+        return
+    lines = Text()
+    _append_line(lines, header, widths)
+    lines.append(" " + "─" * (sum(widths) + 3 * len(widths) - 1) + "\n")
+    for row in rows:
+        _append_line(lines, row, widths)
+    console.print(lines, soft_wrap=True, end="")
+
+
+def _append_line(lines: Text, cells: Sequence[tuple[str, str]], widths: Sequence[int]) -> None:
+    texts, spans, end = [], [], len(lines) + 2
+    for number, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
+        room = " " * (width - cell_len(text))
+        texts.append(room + text if number else text + room)
+        start = end + (len(room) if number else 0)
+        if style:
+            spans.append(Span(start, start + len(text), style))
+        end += len(texts[-1]) + 3
+    lines.append("  " + "   ".join(texts) + "\n")
+    lines.spans.extend(spans)
+
+
+def _rich_table(rows: Sequence[Sequence[tuple[str, str]]], targets: Sequence[Target]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
     table.add_column("config", overflow="fold")
     for target in targets:
         table.add_column(target.name, justify="right", no_wrap=True)
-    for config, by_target in cells.items():
-        row = [Text(config_text(config))]
-        for target in targets:
-            judged = by_target.get(target.name)
-            row.append(Text(_cell(judged, kind), style=_STYLE_OF_VERDICT[judged.verdict.kind]) if judged else Text("–"))
-        table.add_row(*row)
+    for row in rows:
+        table.add_row(*(Text(text, style=style) for text, style in row))
     return table
 
 
