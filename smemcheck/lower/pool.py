@@ -165,6 +165,9 @@ class Pool:
     def _run_tasks(self, tasks: list[_Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
         try:
             for check, answer in self._answers(self._missing_checks(tasks, installation)):
+                if not _was_ended_from_outside(answer):
+                    self._keep_check(check, answer, installation)
+            for check, answer in () if self._unavailable else self._answers(self._missing_checks(tasks, installation)):
                 self._keep_check(check, answer, installation)
             possible = []
             for task in tasks:
@@ -369,6 +372,11 @@ def _grouped(tasks: list[_Task]) -> deque[_Group]:
         key = codec.frontend_key(task.job, task.environment)
         groups.setdefault(key, _Group(task.environment)).tasks.append(task)
     return deque(groups.values())
+
+
+def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:
+    """Whether the worker did not end by itself; what it was asked is worth asking again."""
+    return answer.get("failure") == FailureKind.ABORT.value and not answer.get("kept", True)
 
 
 def _check_key(task: _Task) -> tuple[Any, ...]:
