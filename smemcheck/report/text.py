@@ -173,21 +173,22 @@ def _print_table(console: Console, rows: Sequence[Sequence[tuple[str, str]]], ta
     if sum(widths) + 3 * len(widths) + 1 > console.width:
         console.print(Padding(_rich_table(rows, targets), (0, 0, 0, 1)))
         return
+    styled = console.color_system is not None
     lines = Text()
-    _append_line(lines, header, widths)
+    _append_line(lines, header, widths, styled=styled)
     lines.append(" " + "─" * (sum(widths) + 3 * len(widths) - 1) + "\n")
     for row in rows:
-        _append_line(lines, row, widths)
+        _append_line(lines, row, widths, styled=styled)
     console.print(lines, soft_wrap=True, end="")
 
 
-def _append_line(lines: Text, cells: Sequence[tuple[str, str]], widths: Sequence[int]) -> None:
+def _append_line(lines: Text, cells: Sequence[tuple[str, str]], widths: Sequence[int], *, styled: bool) -> None:
     texts, spans, end = [], [], len(lines) + 2
     for number, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
         room = " " * (width - cell_len(text))
         texts.append(room + text if number else text + room)
         start = end + (len(room) if number else 0)
-        if style:
+        if style and styled:
             spans.append(Span(start, start + len(text), style))
         end += len(texts[-1]) + 3
     lines.append("  " + "   ".join(texts) + "\n")
