@@ -168,6 +168,23 @@ class Module:
         return self._mentioned.get(name, [])
 
     @cached_property
+    def _binding_calls(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for function in self.statements if "global " in self.text else ():
+            if function.kind != "def" or function.defined_name is None:
+                continue
+            names = ",".join(re.findall(r"^[ \t]+global[ \t]+([\w, \t]+)", function.text, re.MULTILINE))
+            call = re.compile(rf"{function.defined_name}\s*\(")
+            for name in filter(None, re.split(r"[,\s]+", names)):
+                calls = (i for i in self.mentioning(function.defined_name) if call.match(self.statements[i].text))
+                found.setdefault(name, []).extend(calls)
+        return found
+
+    def calls_that_bind(self, name: str) -> list[int]:
+        """Indices of the statements that are a call of a function which declares ``global name``."""
+        return self._binding_calls.get(name, [])
+
+    @cached_property
     def star_imports(self) -> list[int]:
         return [s.index for s in self.statements if s.kind == "from" and re.search(r"import\s*\(?\s*\*", s.text)]
 

@@ -43,6 +43,8 @@ from smemcheck.source.values import (
 _END = 1 << 60
 _CHANGES = re.compile(r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\(")
 
+_ALIAS = re.compile(r"(\w+)\s*(?::[^=\n]*)?=\s*(\w+)\s*(?:#[^\n]*)?\s*$")
+
 
 class Namespace:
     """The top level of one module within one run."""
@@ -108,7 +110,10 @@ class Namespace:
         if name in special:
             return special[name]
         time = self.interpreter.times.get(self.module.path, _END)
-        return self._value(name, time)
+        for index in self.module.calls_that_bind(name):
+            if index < time and index not in self._running:
+                self._change(index)
+        return self._set[name] if name in self._set else self._value(name, time)
 
     def _value(self, name: str, time: int) -> Any:
         binders = self._binders(name)
@@ -224,14 +229,13 @@ class Namespace:
 
     def _apply_changes(self, name: str, since: int, time: int) -> None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
-        changes = [
-            i
-            for i in self.module.mentioning(name)
-            if since < i < time and may_change(self.module.statements[i], name, self.module)
-        ]
+        names = self._aliases(name, since, time)
+        mentioning = sorted({i for one in names for i in mentioning_or_calling(self.module, one) if since < i < time})
+        statements = self.module.statements
+        changes = [i for i in mentioning if any(may_change(statements[i], one, self.module) for one in names)]
         if not changes:
             return
-        for index in self.module.mentioning(name):
+        for index in mentioning:
             if not since < index <= changes[-1] or index in self._running:
                 continue
             if index in changes:
@@ -243,6 +247,18 @@ class Namespace:
                 "from",
             ):
                 self._execute(index)
+
+    def _aliases(self, name: str, since: int, time: int) -> set[str]:
+        """The names that stand for the object that statement ``since`` bound to ``name``, as far as plain assignments tell."""
+        statements = self.module.statements
+        bound = self._bound.get((name, since))
+        names = {other for (other, at), value in self._bound.items() if at == since and value is bound} | {name}
+        if copied := _ALIAS.match(statements[since].text):
+            names.add(copied.group(2))
+        for index in self.module.mentioning(name):
+            if since < index < time and (copied := _ALIAS.match(statements[index].text)) and copied.group(2) == name:
+                names.add(copied.group(1))
+        return names
 
     def _change(self, index: int) -> None:
         """Run a statement for what it does to objects that exist: here, once, whatever is kept of the names it binds."""
@@ -454,15 +470,31 @@ def may_bind(statement: Statement, name: str) -> bool:
     return name in binds(statement)
 
 
+def mentioning_or_calling(module: Module, name: str) -> list[int]:
+    """Statements that mention ``name``, or call a function of the module that changes the object behind it."""
+    found = list(module.mentioning(name))
+    for index in module.mentioning(name):
+        statement = module.statements[index]
+        if statement.kind == "def" and statement.defined_name and _changes_global(statement, name):
+            found.extend(i for i in module.mentioning(statement.defined_name) if i > index)
+    return found
+
+
 def may_change(statement: Statement, name: str, module: Module) -> bool:
     """Whether running the statement can change the object that ``name`` stands for, in place."""
     if statement.kind in ("import", "from", "class"):
         return False
     if statement.kind == "def":
-        return any(_changes_argument(module, word, name) for word in re.findall(r"@\s*(\w+)", statement.decorator_text))
-    if not _CHANGES.search(statement.text):
-        called = re.findall(r"(\w+)\s*\(", statement.text)
-        return any(_changes_argument(module, word, name) for word in called)
+        called = re.findall(r"@\s*(\w+)", statement.decorator_text)
+        return any(_changes_global(function, name) for word in called for function in _functions(module, word))
+    called = re.findall(r"(\w+)\s*\(", statement.text)
+    given = name in statement.mentions
+    for function in (function for word in called for function in _functions(module, word)):
+        if _changes_global(function, name) or (given and _CHANGES.search(function.definition_text)):
+            return True
+    if not given or not _CHANGES.search(statement.text):
+        # Whether a function of another module changes what it is given is found by calling it, where that is all it is for.
+        return given and bool(re.match(r"[\w.]+\(", statement.text))
     try:
         _, changed = bound_and_changed(statement.unit.tree)
     except SyntaxProblem:
@@ -473,14 +505,13 @@ def may_change(statement: Statement, name: str, module: Module) -> bool:
     return bool(changed) and statement.kind in ("for", "while", "with", "if", "try")
 
 
-def _changes_argument(module: Module, function: str, name: str) -> bool:
-    """Whether a function of the module, when it is called, may change a container it is given or the global ``name``."""
-    for index in module.mentioning(function):
-        statement = module.statements[index]
-        if statement.kind == "def" and statement.defined_name == function:
-            body = statement.text[len(statement.decorator_text) :]
-            if name in statement.mentions and re.search(
-                rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)", body
-            ):
-                return True
-    return False
+def _functions(module: Module, name: str) -> list[Statement]:
+    """The functions of that name at the module's top level."""
+    statements = (module.statements[index] for index in module.mentioning(name))
+    return [statement for statement in statements if statement.kind == "def" and statement.defined_name == name]
+
+
+def _changes_global(function: Statement, name: str) -> bool:
+    """Whether the function, when it is called, may change the object of the module's name ``name``."""
+    pattern = rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)"
+    return name in function.mentions and bool(re.search(pattern, function.definition_text))
