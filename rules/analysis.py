@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smemcheck.model import FailureKind, Position, Report, Severity, Unknown, VerdictKind
+from smemcheck.model import Failure, FailureKind, Position, Report, Severity, Unknown, VerdictKind
 from smemcheck.rules.engine import Observation, SiteCase, doubtful_specializations, rule
 from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.wording import assumptions_text, place_text
@@ -28,14 +28,16 @@ def not_analysed(report: Report) -> Iterator[Observation]:
     """Something could not be analysed, and the message says what stands in the way.
 
     A file that cannot be read, a list of configs that depends on what only a run knows, a constexpr parameter without a
-    value, a kernel that does not compile under the argument types that were assumed. Types and values can be supplied in
-    `[tool.smemcheck.kernels]` or as recorded specialisations. `--strict` makes these findings count as errors.
+    value, a kernel that does not compile under the argument types that were assumed (a note where it does under others).
+    Types and values can be supplied with `--bind`, in `[tool.smemcheck.kernels]` or as recorded specialisations. `--strict`
+    makes these findings count as errors.
     """
     for problem in report.problems:
         yield Observation(problem.message, problem.position)
     for index in range(len(report.sites)):
         yield from _unknown_answers(SiteCase(report, index))
     yield from _unknown_results(report)
+    yield from _doubtful_results(report)
 
 
 @rule(
@@ -92,22 +94,49 @@ def _unknown_answers(case: SiteCase) -> Iterator[Observation]:
 
 
 def _unknown_results(report: Report) -> Iterator[Observation]:
-    doubtful = doubtful_specializations(report)
     targets_by_message: dict[tuple[int, str], list[str]] = {}
     for result in report.results:
-        message = result.verdict.message or "no reason was given"
-        if result.specialization is not None and result.specialization in doubtful:
-            specialization = report.specializations[result.specialization].specialization
-            message = f"it does not compile under the assumed types ({assumptions_text(specialization)}): {message}"
-        elif result.verdict.kind is not VerdictKind.UNKNOWN or result.verdict.cause == FailureKind.TIMEOUT.value:
-            continue
-        targets_by_message.setdefault((result.site, message), []).append(result.target)
+        if result.verdict.kind is VerdictKind.UNKNOWN and result.verdict.cause != FailureKind.TIMEOUT.value:
+            message = result.verdict.message or "no reason was given"
+            targets_by_message.setdefault((result.site, message), []).append(result.target)
     for (site, message), targets in targets_by_message.items():
         case = SiteCase(report, site)
         yield Observation(
             f"{case.site.kernel_name} was not judged{_on(list(dict.fromkeys(targets)), case)}: {message}",
             case.position,
             site=site,
+        )
+
+
+def _doubtful_results(report: Report) -> Iterator[Observation]:
+    """Kernels that do not compile as they were assumed to be launched: one observation a kernel and message."""
+    doubtful = doubtful_specializations(report)
+    failing: dict[tuple[int, str], list[int]] = {}
+    for result in report.results:
+        index = result.specialization
+        if index in doubtful and index is not None and isinstance(result.outcome, Failure):
+            place = f"line {result.outcome.position.line}: " if result.outcome.position else ""
+            failing.setdefault((result.site, place + result.outcome.message), []).append(index)
+    for (site, message), found in failing.items():
+        case = SiteCase(report, site)
+        ours = {index for index, entry in enumerate(report.specializations) if entry.site == site}
+        indices = list(dict.fromkeys(found))
+        assumed = assumptions_text(report.specializations[indices[0]].specialization)
+        every = len(indices) == len(ours)
+        if len(ours) == 1:
+            which = "it does not compile as its launch was assumed to be"
+        elif every:
+            which = f"it does not compile under any of the {len(ours)} specialisations that were assumed, such as"
+        else:
+            which = (
+                f"it does not compile under {len(indices)} of {len(ours)} specialisations that were assumed, such as"
+            )
+        partly = "" if every else " in every way"
+        yield Observation(
+            f"{case.site.kernel_name} was not judged{partly}: {which} ({assumed}): {message}",
+            case.position,
+            site=site,
+            severity=Severity.NOTE if ours - doubtful else None,
         )
 
 

@@ -166,7 +166,7 @@ def test_when_nothing_compiles_under_assumed_types_the_assumption_is_doubted() -
     assumed = report({"sm_90": pairs}, [specialization({"q": "*fp16"})])
     assert rules(assumed) == ["SMC901"]
     assert said(assumed, "SMC901") == [
-        "decode was not judged: it does not compile under the assumed types (*fp16: q): cannot dot fp16 with i32"
+        "decode was not judged: it does not compile as its launch was assumed to be (*fp16: q): cannot dot fp16 with i32"
     ]
     recorded = report({"sm_90": pairs}, [specialization()])
     assert rules(recorded) == ["SMC201"]
@@ -223,6 +223,24 @@ def test_what_is_wrong_with_a_shared_list_is_said_once() -> None:
     one = report({"sm_90": pairs})
     two = replace(one, sites=(one.sites[0], replace(one.sites[0], kernel_name="other")), results=())
     assert [finding.rule for finding in findings(two)] == ["SMC303"]
+
+
+def test_guesses_that_do_not_compile_are_one_note_where_others_do() -> None:
+    failed = refuses(FailureKind.COMPILATION_ERROR, "NameError: output is not defined", line=60)
+    fits = {"sm_90": [(config(22, B=1), needs(1)), (config(23, B=2), needs(2))]}
+    fails = {"sm_90": [(config(22, B=1), failed), (config(23, B=2), failed)]}
+    guessed = [specialization(ACT="silu"), specialization(ACT=""), specialization(ACT="none")]
+    [finding] = report([fits, fails, fails], guessed).findings
+    assert (finding.rule, finding.severity) == ("SMC901", Severity.NOTE)
+    assert finding.message == (
+        "decode was not judged in every way: it does not compile under 2 of 3 specialisations that were assumed, such as "
+        "(ACT=''): line 60: NameError: output is not defined"
+    )
+    [finding] = report([fails, fails], guessed[1:]).findings
+    assert finding.severity is Severity.WARNING
+    assert (
+        "it does not compile under any of the 2 specialisations that were assumed, such as (ACT='')" in finding.message
+    )
 
 
 def left_out(made, *configs):
