@@ -106,14 +106,23 @@ def _print_site(
     for note in dict.fromkeys(note for answer in site.answers.values() for note in answer.notes):
         console.print(f"  {note}", markup=False, soft_wrap=True)
     for indices, rows in _alike(_by_specialization(results), site.kind):
-        for specialization in _specializations(report, indices):
-            assumed = assumptions_text(specialization, most=None)
-            if assumed:
-                console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
-            if detail > 1:
-                _print_assumptions(console, specialization, folder)
+        _print_assumed(console, _specializations(report, indices), folder, detail)
         _print_table(console, _cells(rows, report.targets, site.kind), report.targets)
     console.print()
+
+
+def _print_assumed(console: Console, specializations: Sequence[Specialization], folder: str, detail: int) -> None:
+    """What a table rests on: the first specialisation and how many more have the same numbers, or all of them."""
+    shown = specializations if detail > 1 or len(specializations) == 2 else specializations[:1]
+    for specialization in shown:
+        assumed = assumptions_text(specialization, most=None)
+        if assumed:
+            console.print(f"  assuming {assumed}", markup=False, soft_wrap=True)
+        if detail > 1:
+            _print_assumptions(console, specialization, folder)
+    more = len(specializations) - len(shown)
+    if more:
+        console.print(f"  and the same for {count(more, 'more specialisation')}", markup=False, soft_wrap=True)
 
 
 def _print_assumptions(console: Console, specialization: Specialization, folder: str) -> None:

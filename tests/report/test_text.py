@@ -73,6 +73,13 @@ def test_specialisations_with_the_same_table_share_it() -> None:
     assert "  assuming D=64\n  assuming D=128\n" in text
 
 
+def test_many_specialisations_with_the_same_table_are_counted() -> None:
+    pairs = {"sm_90": [(config(22, B=1), needs(10)), (config(23, B=2), needs(20))]}
+    made = report([pairs] * 4, [specialization(D=size) for size in (16, 32, 64, 128)])
+    assert "  assuming D=16\n  and the same for 3 more specialisations\n  config" in shown(made)
+    assert "  assuming D=64\n" in shown(made, detail=2)
+
+
 def test_an_unknown_list_says_why_and_where() -> None:
     made = story()
     unknown = Unknown("the list is read from a file", Position("/repo/pkg/tables.py", 7))
