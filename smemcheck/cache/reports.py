@@ -30,7 +30,13 @@ class ReportStore:
         """``triton`` identifies the installation, see :func:`smemcheck.lower.process.identify`."""
         assert settings.cache_directory is not None
         self.started = time.time_ns()
-        asked = [os.getcwd(), list(paths), [os.path.realpath(path) for path in paths], repr(settings), triton]
+        asked: list[object] = [
+            os.getcwd(),
+            list(paths),
+            [os.path.realpath(path) for path in paths],
+            repr(settings),
+            triton,
+        ]
         asked += [sys.version, sys.executable, sys.platform, _version("torch"), _own_files()]
         key = hashlib.blake2b(json.dumps(asked).encode(errors="surrogateescape"), digest_size=20).hexdigest()
         self._path = Path(settings.cache_directory, "reports", key)

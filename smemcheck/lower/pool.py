@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 
 from smemcheck.lower import jobs as codec
 from smemcheck.lower.process import Installation, WorkerProcess, identify
-from smemcheck.lower.store import Store
-from smemcheck.model import Failure, FailureKind, Job, Outcome, Position, Target, Unknown
+from smemcheck.lower.store import Answers, Store
+from smemcheck.model import Failure, FailureKind, Job, Kernel, Outcome, Position, Target, Unknown
 
 _TICK = 0.25  # seconds between two looks at deadlines and memory
 _GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on top of the time limit
@@ -73,7 +73,8 @@ class Pool:
 
     ``workers`` is how many run at once, ``time_limit`` the seconds that a job may take, ``memory_limit`` the resident
     bytes that a worker and its programs may take. ``python`` is the interpreter whose Triton is asked, ``environment`` the
-    variables that every job's compiler sees, ``cache_directory`` where answers are kept (``None``: not at all).
+    variables that every job's compiler sees, ``cache_directory`` where answers are kept (``None``: not at all), ``store``
+    what keeps them instead.
     ``notes`` collects sentences for the report.
     """
 
@@ -86,6 +87,7 @@ class Pool:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         cache_directory: str | os.PathLike[str] | None = None,
+        store: Answers | None = None,
     ) -> None:
         self._python = python
         self._time_limit = time_limit
@@ -93,12 +95,13 @@ class Pool:
         self._environment = dict(environment or {})
         self._slots = [_Slot() for _ in range(workers or len(os.sched_getaffinity(0)))]
         self._selector = selectors.DefaultSelector()
-        self._store = Store(cache_directory)
+        self._store: Answers = store or Store(cache_directory)
         self._installation: Installation | None = None
         self._identified = False
         self._unavailable = ""
         self._checks: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._own_notes: list[str] = []
+        self._last_kernel: tuple[Kernel, str] | None = None
 
     def __enter__(self) -> Pool:
         return self
@@ -130,15 +133,29 @@ class Pool:
         installation = self._identify()
         tasks: list[_Task] = []
         for index, job in enumerate(jobs):
+            request = codec.encode(job)
             if installation is None:
                 reason = _INSTALL if self._python == sys.executable else f"{self._python} is no interpreter with Triton"
                 yield index, Failure(FailureKind.UNAVAILABLE, reason, "")
-                continue
-            outcome = self._kept_or_task(index, job, installation, tasks)
-            if outcome is not None:
-                yield index, outcome
-        if tasks and installation is not None:
-            yield from self._run_tasks(tasks, installation)
+            elif isinstance(request, Unknown):
+                yield index, request
+            else:
+                environment = codec.environment(job, self._environment)
+                key = codec.digest(job, environment, installation.key)
+                tasks.append(_Task(index, job, environment, key, request))
+        if installation is None:
+            return
+        self._store.prefetch([task.key for task in tasks if task.key is not None])
+        missing = []
+        for task in tasks:
+            kept = None if task.key is None else self._store.get(task.key)
+            if kept is None:
+                missing.append(task)
+            else:
+                kept = codec.absolute(kept, task.job.kernel)
+                yield task.index, codec.decode(kept, installation.version, cached=True)
+        if missing:
+            yield from self._run_tasks(missing, installation)
 
     # ------------------------------------------------------------------------------------------------- before a run
 
@@ -146,19 +163,6 @@ class Pool:
         if not self._identified:
             self._installation, self._identified = identify(self._python), True
         return self._installation
-
-    def _kept_or_task(self, index: int, job: Job, installation: Installation, tasks: list[_Task]) -> Outcome | None:
-        """The outcome if it is known without compiling; otherwise a new task is added."""
-        request = codec.encode(job)
-        if isinstance(request, Unknown):
-            return request
-        environment = codec.environment(job, self._environment)
-        key = codec.digest(job, environment, installation.key)
-        kept = None if key is None else self._store.get(key)
-        if kept is not None:
-            return codec.decode(codec.absolute(kept, job.kernel), installation.version, cached=True)
-        tasks.append(_Task(index, job, environment, key, request))
-        return None
 
     # ---------------------------------------------------------------------------------------------------- the run
 
@@ -179,7 +183,6 @@ class Pool:
                     yield task.index, Failure(FailureKind.UNSUPPORTED, checked["message"], installation.version)
                 else:
                     task.request["method"] = checked["checked"]
-                    task.request["kernel"] = codec.encode_kernel(task.job.kernel)
                     possible.append(task)
             for task, answer in self._answers(_grouped(possible)):
                 yield task.index, self._outcome(task, answer, installation)
@@ -275,7 +278,16 @@ class Pool:
         assert slot.worker is not None
         assert slot.task is not None
         slot.deadline = time.monotonic() + self._time_limit
-        slot.worker.ask({**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE})
+        request = {**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE}
+        if "check" not in request:
+            request["kernel"] = self._encoded(slot.task.job.kernel)
+        slot.worker.ask(request)
+
+    def _encoded(self, kernel: Kernel) -> str:
+        """The slice as the worker reads it; the configs of a kernel come in a row, so the last one is remembered."""
+        if self._last_kernel is None or self._last_kernel[0] is not kernel:
+            self._last_kernel = kernel, codec.encode_kernel(kernel)
+        return self._last_kernel[1]
 
     def _next_group(self, slot: _Slot, groups: deque[_Group]) -> _Group | None:
         """A group for the worker's own environment if there is one, else any, else half of what another has left."""
@@ -367,11 +379,17 @@ class Pool:
 
 
 def _grouped(tasks: list[_Task]) -> deque[_Group]:
+    """Jobs of one slice together; the groups that will take longest first, so that no worker is left alone with one."""
     groups: dict[tuple[Any, ...], _Group] = {}
     for task in tasks:
         key = codec.frontend_key(task.job, task.environment)
         groups.setdefault(key, _Group(task.environment)).tasks.append(task)
-    return deque(groups.values())
+    return deque(sorted(groups.values(), key=_cost, reverse=True))
+
+
+def _cost(group: _Group) -> int:
+    """A guess at a group's time: jobs × characters of source, which is what can be told before compiling."""
+    return len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
 
 
 def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:

@@ -11,15 +11,33 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
 FILE_NAME = "answers-1.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
 _WAIT = 20.0  # seconds that one process waits for another to finish its write
+
+
+class Answers(Protocol):
+    """Where a pool keeps answers: this module's :class:`Store`, one shared between machines, or one in memory."""
+
+    notes: list[str]
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Get ready to be asked for these keys: one journey where each ``get`` would be one."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The answer under this key, if there is one."""
+
+    def put(self, key: str, answer: Mapping[str, Any]) -> None:
+        """Keep an answer."""
+
+    def close(self) -> None:
+        """Nothing more is asked or kept."""
 
 
 class Store:
@@ -32,6 +50,9 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         if self._path is not None:
             self._connection = self._open(self._path) or self._open_again(self._path)
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Nothing: the file is near."""
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The answer under this key, if there is one."""
