@@ -55,6 +55,20 @@ class Launch:
     position: Position
     incomplete: Obstacle | None = None
 
+    def kinds(self) -> Hashable:
+        """What distinguishes this launch apart from numbers: dtypes, what is not given, flags and texts."""
+        return tuple((name, _kind(value)) for name, value in self.arguments.items())
+
+
+def _kind(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        return value.dtype if isinstance(value.dtype, External) else "tensor"
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, External):
+        return value.path
+    return "one" if isinstance(value, int) and value == 1 else type(value).__name__
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -328,6 +342,7 @@ class Hints:
 
     def __init__(self) -> None:
         self._known: dict[int, UnitHints] = {}
+        self.parameters: dict[int, Any] = {}  # what functions' texts say of their parameters, by node
 
     def of(self, unit: Unit) -> UnitHints:
         known = self._known.get(id(unit))

@@ -18,7 +18,7 @@ from smemcheck.source.values import Call, External, Instance, Obstacle, Place, U
 from smemcheck.specialize.launches.engine import ExampleInterpreter, apply, is_autograd
 from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
 
-_MOST_ENTRIES = 10
+_MOST_ENTRIES = 8
 _TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size)\b"
 _INTEGER_NAME = re.compile(
     r"(?i)^(b|t|s|l|m|n|h|d|k|v|g|\w*_?(size|len|length|dim|dims|heads?|num|groups?|chunk\w*|block\w*|bits|rank|steps?|idx|offset|n_\w+|num_\w+|max_\w+|top_?k|window\w*|seqlens?|splits?))$|^(n|num|max|block)_\w+$"
@@ -82,7 +82,12 @@ class Callers:
 
     def _callers(self, entry: Entry) -> Iterator[Entry]:
         name = entry.statement.defined_name or ""
-        seen = {module.path for module, statement in self._mentions.get(name, ()) if statement.kind == "from"}
+        alone = len(self.defined.get(name, ())) == 1
+        seen = {
+            module.path
+            for module, statement in self._mentions.get(name, ())
+            if statement.kind == "from" and (alone or _may_import(statement, entry))
+        }
         names = {name}
         for module, statement in self._mentions.get(name, ()):
             if statement.kind == "simple" and module is entry.module:  # apply_it = Function.apply
@@ -105,8 +110,11 @@ class Callers:
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
 
-    def reaching(self, path: str, name: str, line: int) -> list[Entry]:
-        """Definitions that may lead to a launch of the kernel ``name`` defined on ``line``: outermost ones first, then nearer ones."""
+    def reaching(self, path: str, name: str, line: int) -> list[tuple[Entry, bool]]:
+        """Definitions that may lead to a launch of the kernel ``name`` defined on ``line``, and whether nothing leads to them.
+
+        Outermost ones come first, then the others from the launching function on.
+        """
         start = next(
             (e for e in self.defined.get(name, ()) if e.module.path == path and e.statement.definition_line == line),
             None,
@@ -123,7 +131,7 @@ class Callers:
             )
             if start is None:
                 return []
-            return [start]
+            return [(start, True)]
         graph: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
         graph.add_node(start.key)
         level = {start.key: 0}
@@ -146,8 +154,15 @@ class Callers:
         tops = [key for key in reached if graph.out_degree(key) == 0]
         tops.sort(key=lambda key: (self.entries[key].module.path != path, level[key]))
         rest = sorted((key for key in reached if key not in tops), key=lambda key: level[key])
-        order = [*tops[:5], *rest]
-        return [self.entries[key] for key in order][:_MOST_ENTRIES]
+        order = [*tops[:4], *rest]
+        return [(self.entries[key], key in tops) for key in order][:_MOST_ENTRIES]
+
+
+def _may_import(statement: Statement, entry: Entry) -> bool:
+    """Whether a ``from … import`` can be of an entry's file, where several files define its name."""
+    match = re.match(r"from\s+([.\w]+)\s+import", statement.text)
+    last = match[1].rpartition(".")[2] if match else ""
+    return not last or last in re.split(r"[/\\.]", entry.module.path)
 
 
 # --------------------------------------------------------------------------------------------------------------- start
@@ -180,46 +195,70 @@ def _call(interpreter: ExampleInterpreter, function: UserFunction) -> None:
     interpreter.call(function, arguments, keywords, function.place)
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the text of a function says of one parameter."""
+
+    annotation: str
+    is_tensor: bool
+    compared: bool  # with None
+    texts: tuple[str, ...]  # that it is compared with
+    dimensions: tuple[str, ...] | None  # their names, from its documentation
+
+
+def _facts(
+    interpreter: ExampleInterpreter, function: UserFunction, parameters: Sequence[cst.Param]
+) -> dict[str, _Facts]:
+    known = interpreter.hints.parameters.get(id(function.node))
+    if known is None or known[0] is not function.node:
+        text = (
+            function.statement.text if function.statement is not None else cst.Module([]).code_for_node(function.node)
+        )
+        documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
+        facts = {p.name.value: _facts_of(p, text, documented) for p in parameters}
+        known = interpreter.hints.parameters[id(function.node)] = (function.node, facts)
+    return known[1]
+
+
+def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, ...]]) -> _Facts:
+    name = parameter.name.value
+    word = re.escape(name)
+    annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
+    is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
+    compared = bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", text))
+    return _Facts(annotation, is_tensor, compared, tuple(_texts(name, text)), documented.get(name))
+
+
 def example_arguments(
     interpreter: ExampleInterpreter, function: UserFunction, skip: int = 0
 ) -> tuple[list[Any], dict[str, Any]]:
     """An example value for each positional parameter, and for those that are keywords only."""
     _, node = function.full()
-    text = function.statement.text if function.statement is not None else cst.Module([]).code_for_node(node)
-    documented = {m[1]: [part.strip() for part in m[2].split(",")] for m in _DOCUMENTED.finditer(text)}
-    parameters = [*node.params.posonly_params, *node.params.params][skip:]
-    values = [_example(interpreter, function, parameter, text, documented) for parameter in parameters]
-    keywords = {p.name.value: _example(interpreter, function, p, text, documented) for p in node.params.kwonly_params}
+    positional = [*node.params.posonly_params, *node.params.params]
+    facts = _facts(interpreter, function, [*positional, *node.params.kwonly_params])
+    values = [_example(interpreter, function, p, facts[p.name.value]) for p in positional[skip:]]
+    keywords = {
+        p.name.value: _example(interpreter, function, p, facts[p.name.value]) for p in node.params.kwonly_params
+    }
     return values, keywords
 
 
-def _example(
-    interpreter: ExampleInterpreter,
-    function: UserFunction,
-    parameter: cst.Param,
-    text: str,
-    documented: dict[str, list[str]],
-) -> Any:
+def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter: cst.Param, facts: _Facts) -> Any:
     name = parameter.name.value
-    annotation = (
-        cst.Module([]).code_for_node(parameter.annotation.annotation) if parameter.annotation is not None else ""
-    )
+    annotation, is_tensor, compared = facts.annotation, facts.is_tensor, facts.compared
     key = (function.module.path, function.name, id(function.node), name)
     sizes = interpreter.plan.sizes
     has_default = parameter.default is not None
     default = function.defaults.get(name)
+    texts = list(facts.texts)
 
     def made() -> Any:
-        return _tensor(interpreter, name, annotation, documented)
+        return _tensor(interpreter, name, annotation, facts.dimensions)
 
-    is_tensor = "Tensor" in annotation or (
-        not annotation and bool(re.search(rf"\b{re.escape(name)}{_TENSOR_USE}", text))
-    )
     if has_default and isinstance(default, bool):
         return default if interpreter.pick(key, "flag", 2) == 0 else not default
     if has_default and default is None:
         other: Any = None
-        texts = _texts(name, text)
         if not is_tensor and (texts or "str" in annotation):
             choices = [None, *(texts or _NAMED.get(name, []))]
             return choices[interpreter.pick(key, "text", len(choices))]
@@ -239,11 +278,10 @@ def _example(
             return None
         return None if interpreter.pick(key, "value", 2) == 0 else other
     if has_default and isinstance(default, str):
-        texts = [default, *(t for t in _texts(name, text) if t != default)]
+        texts = [default, *(t for t in texts if t != default)]
         return texts[interpreter.pick(key, "text", len(texts))]
     if has_default and not isinstance(default, Obstacle):
         return default
-    compared = bool(re.search(rf"\b{re.escape(name)}\s+is\s+(not\s+)?None\b", text))
     if not annotation and compared and not has_default:
         if interpreter.pick(key, "optional", 2) == 0:
             return None
@@ -266,7 +304,7 @@ def _example(
         if re.search(r"\bint\b", annotation):
             return _integer(name, sizes)
         if re.search(r"\bstr\b|Literal", annotation):
-            texts = re.findall(r"['\"](\w+)['\"]", annotation) or _texts(name, text)
+            texts = re.findall(r"['\"](\w+)['\"]", annotation) or texts
             return (
                 texts[interpreter.pick(key, "text", len(texts))]
                 if texts
@@ -274,7 +312,6 @@ def _example(
             )
     if is_tensor:
         return made()
-    texts = _texts(name, text)
     if texts or name in _NAMED:
         texts = texts or _NAMED[name]
         return texts[interpreter.pick(key, "text", len(texts))]
@@ -309,10 +346,9 @@ def _integer(name: str, sizes: Any) -> int:
     return int(sizes.of(name, 1, 4))
 
 
-def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, documented: dict[str, list[str]]) -> Tensor:
+def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, names: tuple[str, ...] | None) -> Tensor:
     sizes = interpreter.plan.sizes
     geometry = Geometry(sizes)
-    names = documented.get(name)
     if names:
         geometry.settle(len(names), list(names))
     for cls, dtype in (("IntTensor", "int32"), ("BoolTensor", "bool")):

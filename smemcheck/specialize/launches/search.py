@@ -15,7 +15,11 @@ from smemcheck.specialize.launches.engine import Choice, ExampleInterpreter, Hin
 from smemcheck.specialize.launches.entries import Callers, Entry, start
 from smemcheck.specialize.launches.tensors import Sizes
 
-MOST_RUNS = 40
+MOST_RUNS = 40  # of one entry
+MOST_FRUITLESS = 9  # runs in a row without a launch of a new kind; one without any launch counts as three
+MOST_SIGNATURES = 64  # kinds of launches of one kernel
+ENOUGH = 24  # kinds of launches after which inner functions are not tried
+_INNER = 2.5  # how much later an inner function's launches come than those of a function that users call
 _HALF, _SINGLE = "torch.float16", "torch.float32"
 _PLANS = (
     Plan(),
@@ -52,36 +56,43 @@ class Launches:
         self.callers = Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
         self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
         self.run_entries: set[tuple[str, int]] = set()
+        self.signatures: dict[tuple[str, int], set[Hashable]] = defaultdict(set)
         self.found: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
-        for entry in self.callers.reaching(path, name, line):
+        for entry, outermost in self.callers.reaching(path, name, line):
+            if len(self.signatures[(path, line)]) >= ENOUGH and not outermost:
+                break
             if entry.key not in self.run_entries:
                 self.run_entries.add(entry.key)
-                self._explore(entry)
+                self._explore(entry, 0.0 if outermost else _INNER)
         return sorted(self.found[(path, line)], key=lambda one: one.effort)
 
-    def _explore(self, entry: Entry) -> None:
+    def _explore(self, entry: Entry, penalty: float) -> None:
+        """Run an entry under plans, plainest first. A run that launches nothing new leads to no further ones."""
         pending: list[tuple[float, Plan]] = [(float(i), plan) for i, plan in enumerate(_PLANS)]
         flipped: set[Hashable] = set()
-        runs = 0
-        while pending and runs < MOST_RUNS:
+        runs = fruitless = 0
+        while pending and runs < MOST_RUNS and fruitless < MOST_FRUITLESS:
             pending.sort(key=lambda item: item[0])
             effort, plan = pending.pop(0)
             runs += 1
             interpreter, plan = self._fitting(entry, plan)
-            if plan.dtype == _HALF and interpreter.launches:
-                pending.append((effort + 0.5, replace(plan, dtype=_SINGLE)))
+            news = 0
             for launch in interpreter.launches:
                 place = launch.kernel.function.place.position
-                self.found[(place.path, place.line)].append(
-                    Recorded(launch, plan, entry.statement.defined_name or "", effort)
-                )
-            if not interpreter.launches and effort == 0:
+                key = (place.path, place.line)
+                kinds = launch.kinds()
+                if len(self.signatures[key]) < MOST_SIGNATURES and kinds not in self.signatures[key]:
+                    self.signatures[key].add(kinds)
+                    news += 1
+                self.found[key].append(Recorded(launch, plan, entry.statement.defined_name or "", effort + penalty))
+            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
+            if plan.dtype == _SINGLE or (not news and runs > len(_PLANS)):
                 continue
-            if plan.dtype == _SINGLE:
-                continue
+            if interpreter.launches:
+                pending.append((effort + 0.5, replace(plan, dtype=_SINGLE)))
             for choice in interpreter.choices.values():
                 pending.extend(_flips(choice, plan, effort, flipped))
 
@@ -134,7 +145,7 @@ def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_giti
         try:
             with open(path, "rb") as file:
                 data = file.read()
-            if b"torch" not in data and b"triton" not in data:
+            if (b"torch" not in data and b"triton" not in data) or b"import jax" in data:
                 continue
         except OSError:
             continue
