@@ -112,6 +112,8 @@ def _instance_attribute(interpreter: Interpreter, value: Instance, name: str, pl
         return value.attributes[name]
     if name == "__class__":
         return value.cls
+    if isinstance(value.cls, UserClass) and value.cls.is_tuple and name in ("_replace", "_asdict", "index", "count"):
+        return _tuple_method(interpreter, value, name)
     if name == "__dict__":
         return dict(value.attributes)
     if isinstance(value.cls, External):
@@ -132,6 +134,14 @@ def _instance_attribute(interpreter: Interpreter, value: Instance, name: str, pl
             return Obstacle(f"{type_name(value)}.{name} may be inherited from outside the analysed source", place)
         raise _missing(value, name, place) from None
     return interpreter.call(BoundMethod(fallback, value), [name], {}, place)
+
+
+def _tuple_method(interpreter: Interpreter, value: Instance, name: str) -> Any:
+    if name == "_replace":
+        return Builtin(name, lambda call: Instance(value.cls, {**value.attributes, **call.keywords}))
+    if name == "_asdict":
+        return Builtin(name, lambda call: dict(value.attributes))
+    return interpreter.project.models.method(value.plain, name)
 
 
 def _class_attribute(interpreter: Interpreter, value: UserClass, name: str, place: Place) -> Any:

@@ -25,6 +25,7 @@ from smemcheck.source.operations import (
     is_hashable,
     subscript,
     truth_of,
+    unhashable,
 )
 from smemcheck.source.values import (
     Deferred,
@@ -177,7 +178,7 @@ def make_set(values: list[Any], place: Place) -> Any:
         return obstacle
     for value in values:
         if not is_hashable(value):
-            raise Raised("TypeError", f"unhashable type: '{type_name(value)}'", place=place)
+            return unhashable(value, place)
     return set(values)
 
 
@@ -198,9 +199,7 @@ def _dict(interpreter: Interpreter, node: cst.Dict, frame: Frame) -> Any:
         key = interpreter.evaluate(element.key, frame)
         value = interpreter.evaluate(element.value, frame)
         if not is_hashable(key):
-            if isinstance(key, Obstacle):
-                return key
-            raise Raised("TypeError", f"unhashable type: '{type_name(key)}'", place=Place(frame.unit, element))
+            return unhashable(key, Place(frame.unit, element))
         result[key] = value
     return result
 
@@ -268,7 +267,7 @@ def _dict_comprehension(interpreter: Interpreter, node: cst.DictComp, frame: Fra
         return obstacle
     for key, _ in pairs:
         if not is_hashable(key):
-            raise Raised("TypeError", f"unhashable type: '{type_name(key)}'", place=Place(frame.unit, node))
+            return unhashable(key, Place(frame.unit, node))
     return dict(pairs)
 
 

@@ -117,6 +117,9 @@ class Interpreter:
         self.depth = 0
         self.guarded = 0  # how many handlers of the program could catch an exception raised now
         self.tuners: list[TunerValue] = []
+        self.asked: tuple[str, int] | None = (
+            None  # the statement whose tuners are asked for; others make their own sites
+        )
         self.heuristics: list[HeuristicsValue] = []
         self.kernels: list[KernelValue] = []
         self.notes: list[str] = []
@@ -322,12 +325,17 @@ def iterate(interpreter: Interpreter, value: Any, place: Place) -> Iterator[Any]
         return value
     if isinstance(value, dict):
         return iter(list(value))
-    if isinstance(value, (list, tuple, set, frozenset, str, range, bytes)):
+    if isinstance(value, list):  # live, as in Python: a loop sees what its body appends or removes
+        interpreter.check_size(len(value), place)
+        return iter(value)
+    if isinstance(value, (tuple, set, frozenset, str, range, bytes)):
         interpreter.check_size(len(value) if not isinstance(value, range) else _range_length(value), place)
         return iter(list(value))
     if isinstance(value, UserClass) and value.kind == "enum":
         return iter([v for v in value.namespace.values() if isinstance(v, Instance) and v.cls is value])
     if isinstance(value, Instance) and isinstance(value.cls, UserClass):
+        if value.cls.is_tuple:
+            return iter(tuple(value.attributes.values()))
         try:
             method = value.cls.lookup("__iter__")
         except KeyError:

@@ -41,7 +41,9 @@ from smemcheck.source.values import (
 )
 
 _END = 1 << 60
-_CHANGES = re.compile(r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\(")
+_CHANGES = re.compile(
+    r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
+)
 
 _ALIAS = re.compile(r"(\w+)\s*(?::[^=\n]*)?=\s*(\w+)\s*(?:#[^\n]*)?\s*$")
 
@@ -146,6 +148,8 @@ class Namespace:
                     value = self._bound[(name, index)] = resolve(self.interpreter, value)
                 if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
                     self._apply_changes(name, index, time)
+                elif isinstance(value, UserFunction) and keeps_state(value):
+                    self._call_before(name, index, time)
                 return value
         raise KeyError(name)
 
@@ -195,6 +199,7 @@ class Namespace:
         before = interpreter.times.get(self.module.path)
         guarded, interpreter.guarded = interpreter.guarded, 0
         depth, interpreter.depth = interpreter.depth, 0
+        tuners = len(interpreter.tuners)
         frame = self._running[index] = Frame(None, self.module, {}, None, "module")  # type: ignore[arg-type]
         interpreter.times[self.module.path] = index
         try:
@@ -208,6 +213,8 @@ class Namespace:
             else:
                 interpreter.times[self.module.path] = before
             interpreter.guarded, interpreter.depth = guarded, depth
+            if interpreter.asked not in (None, (self.module.path, index)):
+                del interpreter.tuners[tuners:]
 
     def _explored(self, index: int) -> Kept | None:
         """What a statement binds over all its paths; ``None`` when it has to be run on each path of a question."""
@@ -248,7 +255,7 @@ class Namespace:
             ):
                 self._execute(index)
 
-    def _aliases(self, name: str, since: int, time: int) -> set[str]:
+    def _aliases(self, name: str, since: int, time: int) -> frozenset[str]:
         """The names that stand for the object that statement ``since`` bound to ``name``, as far as plain assignments tell."""
         statements = self.module.statements
         bound = self._bound.get((name, since))
@@ -258,7 +265,14 @@ class Namespace:
         for index in self.module.mentioning(name):
             if since < index < time and (copied := _ALIAS.match(statements[index].text)) and copied.group(2) == name:
                 names.add(copied.group(1))
-        return names
+        return frozenset(names)
+
+    def _call_before(self, name: str, since: int, time: int) -> None:
+        """Run the statements that call a function which keeps state between calls."""
+        for index in self.module.mentioning(name):
+            statement = self.module.statements[index]
+            if since < index < time and statement.kind == "simple" and index not in self._running:
+                self._change(index)
 
     def _change(self, index: int) -> None:
         """Run a statement for what it does to objects that exist: here, once, whatever is kept of the names it binds."""
@@ -360,6 +374,13 @@ def _cause(path: Path) -> Obstacle:
     reasons = list(dict.fromkeys(condition.obstacle.reason for condition in path.conditions))
     place = path.conditions[-1].obstacle.place if path.conditions else None
     return Obstacle(" and ".join(reasons[-2:]) or "something that is not known", place)
+
+
+def keeps_state(function: UserFunction) -> bool:
+    """Whether one call of a function can change what the next one gives: mutable defaults, ``nonlocal``."""
+    if function.parent is not None and "nonlocal " in function.unit.text:
+        return True
+    return any(isinstance(default, (list, dict, set)) for default in function.defaults.values())
 
 
 def cannot_change(value: Any) -> bool:

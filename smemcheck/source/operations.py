@@ -14,6 +14,7 @@ from smemcheck.source.values import (
     BoundMethod,
     Builtin,
     ConfigValue,
+    DefaultDict,
     External,
     HeuristicsValue,
     Instance,
@@ -152,6 +153,8 @@ def equal(interpreter: Interpreter, left: Any, right: Any, place: Place) -> bool
         return Obstacle(f"whether {external.path} equals something is not known", place)
     if isinstance(left, Instance) and isinstance(left.cls, UserClass):
         return _instances_equal(interpreter, left, right, place)
+    if isinstance(right, Instance) and isinstance(right.cls, UserClass):
+        return _instances_equal(interpreter, right, left, place)
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         if isinstance(left, list) != isinstance(right, list) or len(left) != len(right):
             return False
@@ -186,15 +189,8 @@ def _instances_equal(interpreter: Interpreter, left: Instance, right: Any, place
     except KeyError:
         if left.cls.kind == "dataclass" and isinstance(right, Instance) and right.cls is left.cls:
             return _all_equal(interpreter, [(v, right.attributes.get(k)) for k, v in left.attributes.items()], place)
-        if (
-            any(
-                base in (External("int"), External("str"), External("enum.IntEnum"), External("enum.StrEnum"))
-                for base in left.cls.ancestry()
-            )
-            and "value" in left.attributes
-            and not isinstance(right, Instance)
-        ):
-            return equal(interpreter, left.attributes["value"], right, place)
+        if (plain := left.plain) is not None:
+            return equal(interpreter, plain, _unboxed(right) if isinstance(right, Instance) else right, place)
         return False
     result = interpreter.call(BoundMethod(method, left), [right], {}, place)
     return truth_of(interpreter, result, place)
@@ -225,12 +221,9 @@ def binary(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: 
 
 
 def _unboxed(value: Instance) -> Any:
-    """An ``IntEnum`` or ``StrEnum`` member as the number or text that it is."""
-    assert isinstance(value.cls, UserClass)
-    boxes = (External("int"), External("str"), External("enum.IntEnum"), External("enum.StrEnum"))
-    if value.cls.kind == "enum" and any(base in boxes for base in value.cls.ancestry()):
-        return value.attributes.get("value", value)
-    return value
+    """A named tuple, or an ``IntEnum`` or ``StrEnum`` member, as the tuple, number or text that it is."""
+    plain = value.plain
+    return plain if plain is not None else value
 
 
 def compare(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: Any, place: Place) -> Any:
@@ -299,6 +292,8 @@ def is_hashable(value: Any) -> bool:
     """Whether ``value`` can be a dict key here: an unknown inside a tuple makes lookups unreliable, so it is not."""
     if isinstance(value, tuple):
         return all(is_hashable(v) for v in value)
+    if isinstance(value, Instance) and isinstance(value.cls, UserClass) and value.cls.kind == "dataclass":
+        return all(is_hashable(v) for v in value.attributes.values())
     return not isinstance(value, (list, dict, set, Obstacle, slice))
 
 
@@ -307,6 +302,8 @@ def subscript(interpreter: Interpreter, value: Any, key: Any, place: Place) -> A
     if isinstance(value, Obstacle):
         return interpreter.derive(value, "[]", key)
     if isinstance(value, Instance) and isinstance(value.cls, UserClass):
+        if value.cls.is_tuple:
+            return subscript(interpreter, value.plain, key, place)
         try:
             method = value.cls.lookup("__getitem__")
         except KeyError:
@@ -322,9 +319,12 @@ def subscript(interpreter: Interpreter, value: Any, key: Any, place: Place) -> A
         return key.again()
     if isinstance(value, dict):
         if not is_hashable(key):
-            return first_obstacle(*key) if isinstance(key, tuple) and first_obstacle(*key) else _unhashable(key, place)
+            return unhashable(key, place)
         if key in value:
             return value[key]
+        if isinstance(value, DefaultDict) and value.factory is not None:
+            made = value[key] = interpreter.call(value.factory, [], {}, place)
+            return made
         raise Raised("KeyError", repr(key), place=place)
     if isinstance(value, (list, tuple, str, range, bytes)):
         if isinstance(key, slice) and (obstacle := first_obstacle(key.start, key.stop, key.step)):
@@ -335,7 +335,17 @@ def subscript(interpreter: Interpreter, value: Any, key: Any, place: Place) -> A
     return Obstacle(f"{type_name(value)}[…] is not modelled", place)
 
 
-def _unhashable(key: Any, place: Place) -> Any:
+def unhashable(key: Any, place: Place) -> Obstacle:
+    """The unknown inside what cannot be a key. Raises ``TypeError`` of the program where there is none."""
+    parts = [key]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Obstacle):
+            return part.again()
+        if isinstance(part, tuple):
+            parts.extend(part)
+        elif isinstance(part, Instance):
+            parts.extend(part.attributes.values())
     raise Raised("TypeError", f"unhashable type: '{type_name(key)}'", place=place)
 
 

@@ -179,9 +179,11 @@ def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Pa
 def _run(interpreter: Interpreter, statement: Statement, function: str | None) -> None:
     """Run a statement at import time; with ``function``, then call that function or method of it with unknown arguments."""
     namespace = interpreter.namespace(statement.module)
+    interpreter.asked = (statement.module.path, statement.index)
     namespace.run(statement.index)
     if function is None:
         return
+    interpreter.asked = (statement.module.path, -1)  # only what the function makes itself
     del interpreter.tuners[:]
     value = namespace.bound(statement.defined_name or "", statement.index)
     if isinstance(value, UserClass):

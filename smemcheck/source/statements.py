@@ -106,7 +106,7 @@ def _augmented(interpreter: Interpreter, node: cst.AugAssign, frame: Frame) -> S
         elements = iterate(interpreter, value, place)
         if isinstance(elements, Obstacle):
             raise Blocked(Obstacle(f"a list is extended by something unknown: {elements.reason}", elements.place))
-        current.extend(elements)
+        current.extend(list(elements))
         interpreter.check_size(len(current), place)
         result: Any = current
     elif isinstance(current, dict) and isinstance(node.operator, cst.BitOrAssign) and isinstance(value, dict):

@@ -161,6 +161,20 @@ class UserClass:
     kind: str = ""
     frozen: bool = False
 
+    @property
+    def is_tuple(self) -> bool:
+        """Whether instances are tuples with names."""
+        return any(isinstance(base, External) and base.path == "typing.NamedTuple" for base in self.ancestry())
+
+    @property
+    def is_boxed(self) -> bool:
+        """Whether the members of this enum are numbers or texts themselves."""
+        paths = {base.path.removeprefix("builtins.") for base in self.ancestry() if isinstance(base, External)}
+        names = {base.name for base in self.ancestry() if isinstance(base, Builtin)}
+        return self.kind == "enum" and bool(
+            (paths | names) & {"int", "str", "enum.IntEnum", "enum.StrEnum", "enum.IntFlag"}
+        )
+
     def ancestry(self) -> list[Any]:
         """The class and what it inherits from, nearest first (depth first; diamonds are rare in config code)."""
         found: list[Any] = [self]
@@ -189,6 +203,41 @@ class Instance:
 
     cls: UserClass | External
     attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> Any:
+        """The plain data that a named tuple or a member of ``IntEnum`` or ``StrEnum`` is; ``None`` for other objects."""
+        if not isinstance(self.cls, UserClass):
+            return None
+        if self.cls.is_tuple:
+            return tuple(self.attributes.values())
+        return self.attributes.get("value") if self.cls.is_boxed else None
+
+    @property
+    def _key(self) -> Any:
+        plain = self.plain
+        if plain is None and isinstance(self.cls, UserClass) and self.cls.kind == "dataclass" and self.cls.frozen:
+            return (id(self.cls), *self.attributes.values())
+        return plain
+
+    def __hash__(self) -> int:
+        key = self._key
+        return hash(key) if key is not None else object.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        """As a key of a dict or set: by value where Python compares by value."""
+        if self is other:
+            return True
+        key = self._key
+        return key is not None and bool(key == (other._key if isinstance(other, Instance) else other))
+
+
+class DefaultDict(dict[Any, Any]):
+    """A ``collections.defaultdict``: a dict with the callable that makes missing values."""
+
+    def __init__(self, factory: Any, values: dict[Any, Any]) -> None:
+        super().__init__(values)
+        self.factory = factory
 
 
 @dataclass(eq=False, slots=True)

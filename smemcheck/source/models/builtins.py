@@ -12,7 +12,7 @@ import libcst as cst
 from smemcheck.source.attributes import get_attribute
 from smemcheck.source.interpreter import Interpreter, iterate, type_name
 from smemcheck.source.models import reflection
-from smemcheck.source.operations import binary, compare, guarded, is_data, is_hashable, truth_of
+from smemcheck.source.operations import binary, compare, guarded, is_data, is_hashable, truth_of, unhashable
 from smemcheck.source.values import (
     BoundMethod,
     Builtin,
@@ -58,6 +58,8 @@ def _len(call: Call) -> Any:
     value = call.argument(0, "obj")
     if isinstance(value, Obstacle):
         return call.interpreter.derive(value, "len")
+    if isinstance(value, Instance) and value.plain is not None:
+        return guarded(len, call.place, value.plain)
     if isinstance(value, Instance) and isinstance(value.cls, UserClass) and value.cls.kind != "enum":
         return call.interpreter.call(get_attribute(call.interpreter, value, "__len__", call.place), [], {}, call.place)
     if isinstance(value, range):
@@ -101,7 +103,7 @@ def _set_of(kind: type) -> Callable[[Call], Any]:
             return obstacle
         for value in values:
             if not is_hashable(value):
-                raise Raised("TypeError", f"unhashable type: '{type_name(value)}'", place=call.place)
+                return unhashable(value, call.place)
         return kind(values)
 
     return model

@@ -120,7 +120,7 @@ def instance_of(call: Call, value: Any, cls: Any) -> bool | Obstacle:
     if isinstance(cls, Builtin):
         kind = PLAIN_TYPES.get(cls.name)
         if kind is not None:
-            return isinstance(value, kind)
+            return isinstance(value.plain if isinstance(value, Instance) else value, kind)
         return (
             isinstance(value, (UserClass, External))
             if cls.name == "type"

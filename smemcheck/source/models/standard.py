@@ -17,6 +17,7 @@ from smemcheck.source.operations import BINARY, binary, guarded, is_data, subscr
 from smemcheck.source.values import (
     Builtin,
     Call,
+    DefaultDict,
     External,
     Instance,
     Obstacle,
@@ -212,6 +213,8 @@ def deep_copy(value: Any) -> Any:
 
     if isinstance(value, (list, tuple, set)):
         return type(value)(deep_copy(v) for v in value)
+    if isinstance(value, DefaultDict):
+        return DefaultDict(value.factory, {k: deep_copy(v) for k, v in value.items()})
     if isinstance(value, dict):
         return {k: deep_copy(v) for k, v in value.items()}
     if isinstance(value, ConfigValue):
@@ -294,7 +297,24 @@ def _attrgetter(call: Call) -> Any:
 
 
 def _defaultdict(call: Call) -> Any:
-    return call.unknown("defaultdict is not modelled")
+    filled = call.interpreter.call(
+        call.interpreter.project.models.builtin("dict"), call.arguments[1:], call.keywords, call.place, call.open
+    )
+    return filled if isinstance(filled, Obstacle) else DefaultDict(call.argument(0, "default_factory"), filled)
+
+
+def _namedtuple(call: Call) -> Any:
+    """``collections.namedtuple``: a class like one that inherits from ``typing.NamedTuple``."""
+    name, fields = call.argument(0, "typename"), call.argument(1, "field_names")
+    defaults = call.keywords.get("defaults") or ()
+    names = fields.replace(",", " ").split() if isinstance(fields, str) else fields
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names) or not isinstance(name, str):
+        return call.unknown("the fields of a namedtuple are not known")
+    if not isinstance(defaults, (list, tuple)) or set(call.keywords) - {"typename", "field_names", "defaults"}:
+        return call.unknown("a namedtuple in this form is not modelled")
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) if defaults else {}
+    bases = (External("typing.NamedTuple"),)
+    return UserClass(name, call.place.unit.module, bases, given, dict.fromkeys(names, False), "dataclass")
 
 
 def _counter_free(call: Call) -> Any:
@@ -431,6 +451,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "operator.itemgetter": _itemgetter,
     "operator.attrgetter": _attrgetter,
     "collections.defaultdict": _defaultdict,
+    "collections.namedtuple": _namedtuple,
     "collections.OrderedDict": lambda call: call.interpreter.call(
         call.interpreter.project.models.builtin("dict"), call.arguments, call.keywords, call.place
     ),

@@ -248,6 +248,8 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "torch.hpu.is_available": lambda call: False,
     "torch.mps.is_available": lambda call: False,
     "torch.mtia.is_available": lambda call: False,
+    "torch.distributed.is_xccl_available": lambda call: False,
+    "torch.distributed.is_mpi_available": lambda call: False,
     "torch.are_deterministic_algorithms_enabled": lambda call: False,
     "torch.is_grad_enabled": lambda call: True,
     "torch.compiler.is_compiling": lambda call: False,
