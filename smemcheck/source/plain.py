@@ -29,6 +29,7 @@ from smemcheck.source.kernels import build_kernel, describe_parameters
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.values import (
     Blocked,
+    Choice,
     HeuristicsValue,
     KernelValue,
     Obstacle,
@@ -151,14 +152,15 @@ def _made_by(interpreter: Interpreter, definition: Definition) -> _Described | N
 def _values(interpreter: Interpreter, definition: Definition) -> Iterator[Any]:
     """What may be the kernel: what its statement binds, what a class in it holds, what calling a function in it makes."""
     statement = definition.statement
-    bound = interpreter.namespace(statement.module).ran(statement.index)
-    yield from bound.values()
-    classes = [value for value in bound.values() if isinstance(value, UserClass)]
+    ran = interpreter.namespace(statement.module).ran(statement.index).values()
+    bound = [interpreter.choose(value) if isinstance(value, Choice) else value for value in ran]
+    yield from bound
+    classes = [value for value in bound if isinstance(value, UserClass)]
     for cls in classes:
         yield from cls.namespace.values()
     if definition.is_top_level or statement.kind not in ("def", "class", "if", "try", "with"):
         return
-    inner = [*bound.values(), *(value for cls in classes for value in cls.namespace.values())]
+    inner = [*bound, *(value for cls in classes for value in cls.namespace.values())]
     for function in inner:
         if isinstance(function, UserFunction) and _holds(function, definition):
             call_with_unknowns(interpreter, function)
