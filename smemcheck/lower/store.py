@@ -25,7 +25,9 @@ _WAIT = 20.0  # seconds that one process waits for another to finish its write
 class Answers(Protocol):
     """Where a pool keeps answers: this module's :class:`Store`, one shared between machines, or one in memory."""
 
-    notes: list[str]
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of it."""
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """Get ready to be asked for these keys: one journey where each ``get`` would be one."""

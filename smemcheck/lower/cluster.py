@@ -1,0 +1,141 @@
+"""The same jobs on a Dask cluster. Each Dask worker holds a pool of one process, so that a compiler's death is an answer.
+
+A lost worker's jobs go to another one (Dask does that itself). Jobs whose workers die again and again are tried one by one,
+and the one that still kills its worker is given up, alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from smemcheck.errors import UsageError
+from smemcheck.lower.pool import Pool, _check_key, _grouped, _stored_check_key, _Task
+from smemcheck.lower.process import Installation, identify
+from smemcheck.lower.store import Answers
+from smemcheck.model import Failure, FailureKind, Job, Outcome
+
+_TOGETHER = 8  # jobs of one slice that travel together: what is lost with a worker, and how finely results stream
+_CONNECT = 20.0  # seconds
+
+Answered = tuple[list[tuple[int, Outcome]], dict[str, dict[str, Any]]]
+"""Outcomes by index, and the answers that can be kept by key."""
+
+
+class ClusterPool(Pool):
+    """A pool whose jobs are answered by the workers of a Dask scheduler; kept answers are looked up and kept here."""
+
+    def __init__(self, address: str, *, time_limit: float, environment: Mapping[str, str], store: Answers) -> None:
+        """Raises :class:`~smemcheck.errors.UsageError`: no package, no scheduler, no workers, or different Tritons."""
+        try:
+            from distributed import Client
+        except ImportError:
+            raise UsageError("--scheduler needs Dask: pip install 'smemcheck[cluster]'") from None
+        super().__init__(workers=1, time_limit=time_limit, environment=environment, store=store)
+        try:
+            self._client = Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise UsageError(f"--scheduler {address}: no scheduler answers there ({error})") from None
+        self._address = address
+
+    def close(self) -> None:
+        """Leave the cluster; jobs that were not answered are forgotten there."""
+        self._client.close()
+        super().close()
+
+    def _identify(self) -> Installation | None:
+        if not self._identified:
+            found = set(self._client.run(identify).values())
+            if not found:
+                self.close()
+                raise UsageError(f"--scheduler {self._address}: it has no workers")
+            if len(found) > 1:
+                self.close()
+                versions = ", ".join(sorted(one.key if one else "none" for one in found))
+                raise UsageError(f"--scheduler {self._address}: its workers have different Tritons ({versions})")
+            self._installation, self._identified = found.pop(), True
+        return self._installation
+
+    def _run_tasks(self, tasks: list[_Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
+        from distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        checks = {_stored_check_key(_check_key(task), installation) for task in tasks}
+        known = {key: answer for key in checks if (answer := self._store.get(key)) is not None}
+        sent: dict[Any, list[_Task]] = {}
+
+        def send(group: Sequence[_Task]) -> Any:
+            jobs = [task.job for task in group]
+            future = self._client.submit(
+                lower_there, jobs, self._environment, self._time_limit, known, pure=False, retries=0
+            )
+            sent[future] = list(group)
+            return future
+
+        groups = [list(group.tasks) for group in _grouped(tasks)]
+        first = [send(group[i : i + _TOGETHER]) for group in groups for i in range(0, len(group), _TOGETHER)]
+        running = as_completed(first, loop=self._client.loop)
+        for future in running:
+            group = sent.pop(future)
+            error = future.exception()
+            if error is None:
+                outcomes, kept = future.result()
+                for key, answer in kept.items():
+                    self._store.put(key, answer)
+                yield from ((group[index].index, outcome) for index, outcome in outcomes)
+            elif isinstance(error, KilledWorker) and len(group) > 1:
+                for task in group:
+                    running.add(send([task]))
+            else:
+                reason = "its workers died" if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
+                for task in group:
+                    failure = Failure(FailureKind.ABORT, f"the cluster gave up on it: {reason}", installation.version)
+                    yield task.index, failure
+
+
+# ----------------------------------------------------------------------------------------------------- on the cluster
+
+
+class _Collected:
+    """A store in a Dask worker's memory: what it gathers travels home with the outcomes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.known: dict[str, dict[str, Any]] = {}
+        self.new: dict[str, dict[str, Any]] = {}
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Nothing: all is here."""
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        return self.known.get(key)
+
+    def put(self, key: str, answer: Mapping[str, Any]) -> None:
+        self.new[key] = dict(answer)
+        if not key.isalnum():
+            self.known[key] = dict(answer)  # checks are asked for again, answers to jobs are not
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+_local = threading.local()
+
+
+def lower_there(
+    jobs: Sequence[Job], environment: Mapping[str, str], time_limit: float, known: Mapping[str, dict[str, Any]]
+) -> Answered:
+    """Runs in a Dask worker: the outcomes of the jobs, and what can be kept of them. One process a thread is kept alive."""
+    setting = (tuple(sorted(environment.items())), time_limit)
+    if getattr(_local, "setting", None) != setting:
+        if hasattr(_local, "pool"):
+            _local.pool.close()
+        _local.store = _Collected()
+        _local.pool = Pool(workers=1, time_limit=time_limit, environment=environment, store=_local.store)
+        _local.setting = setting
+    store: _Collected = _local.store
+    store.known.update(known)
+    outcomes = list(_local.pool.run(jobs))
+    kept, store.new = store.new, {}
+    return outcomes, kept
