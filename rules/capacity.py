@@ -68,7 +68,7 @@ def shared_memory_exceeded(case: ConfigCase) -> Iterator[Observation]:
     Triton compiles it, raises `OutOfResources` when it loads it, and the autotuner catches that and counts the config's
     time as infinite, without a word. The limit is the opt-in limit, and a need that equals it fits. The message names
     the largest buffers, by the variable and line they were made for, and the config of the same list that fits and
-    differs least.
+    differs least. It is a warning where the config fits with other element types, between which the caller can choose.
 
     Smaller tiles or fewer `num_stages` need less. Where the config is meant for larger devices only, say so with a
     device test around the list, with `early_config_prune`, or with a suppression.
@@ -311,7 +311,11 @@ def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
     if cause == "shared memory" and isinstance(worst.outcome, Footprint):
         buffers = buffers_text(worst.outcome)
         message += f". Largest buffers: {buffers}" if buffers else ""
-    yield Observation(f"{message}. {_consequence(case, worst)}", specialization=worst.specialization)
+    yield Observation(
+        f"{message}. {_consequence(case, worst)}",
+        specialization=worst.specialization,
+        severity=case.severity(pruned),
+    )
 
 
 def _circumstances(case: ConfigCase, results: tuple[Result, ...] | list[Result]) -> str:

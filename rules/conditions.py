@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from smemcheck.model import Specialization, Value
+from smemcheck.model import Dtype, Specialization, Value
 from smemcheck.rules.wording import value_text
 
 _LONGEST = 3  # facts joined by "and"; more explain nothing
@@ -40,6 +40,25 @@ def deciding(
         if None not in here | there and not here & there:
             found[name] = (here, there)
     return found
+
+
+def is_choice_of_type(holds: Sequence[Specialization], fails: Sequence[Specialization]) -> bool:
+    """Whether a caller can choose element types with which it does not hold, everything else being equal.
+
+    Types that nothing in the source decides are assumed one by one, and each is judged.
+    """
+    return bool(holds) and all(any(_differs_in_assumed_types(one, other) for other in fails) for one in holds)
+
+
+def _differs_in_assumed_types(one: Specialization, other: Specialization) -> bool:
+    assumed = {assumption.parameter for assumption in one.assumptions}
+    ours, theirs = facts_of(one), facts_of(other)
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    return all(name in assumed and _is_type(ours.get(name)) and _is_type(theirs.get(name)) for name in different)
+
+
+def _is_type(value: Value) -> bool:
+    return isinstance(value, Dtype) or (isinstance(value, str) and value.startswith(("*", "tensordesc")))
 
 
 def facts_of(specialization: Specialization) -> Facts:
@@ -94,7 +113,7 @@ def _fact(name: str, here: Sequence[Value], there: Sequence[Value]) -> tuple[str
     other = frozenset(index for index, value in enumerate(there) if value not in values)
     if len(values) > 1 and None not in values and all(there[index] is None for index in other):
         return f"a {name} that is not None", other
-    texts = sorted(v if isinstance(v, str) and v.startswith(("*", "tensordesc")) else value_text(v) for v in values)
+    texts = sorted(v if isinstance(v, str) and _is_type(v) else value_text(v) for v in values)
     return f"{name} = {' or '.join(texts)}", other
 
 

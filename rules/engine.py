@@ -28,7 +28,7 @@ from smemcheck.model import (
     Target,
     VerdictKind,
 )
-from smemcheck.rules.conditions import condition_text
+from smemcheck.rules.conditions import condition_text, is_choice_of_type
 from smemcheck.rules.example import Example
 from smemcheck.rules.wording import one_line, settings_of
 
@@ -98,9 +98,16 @@ class ConfigCase:
 
     def condition(self, results: Sequence[Result]) -> str:
         """Under which specialisations these of the case's results came about; empty when under all."""
+        return condition_text(*self._split(results))
+
+    def severity(self, results: Sequence[Result]) -> Severity | None:
+        """A warning where it depends on element types that are the caller's choice; else the rule's own."""
+        return Severity.WARNING if is_choice_of_type(*self._split(results)) else None
+
+    def _split(self, results: Sequence[Result]) -> tuple[list[Specialization], list[Specialization]]:
         under = {result.specialization for result in results}
         others = [result for result in self.results if result.specialization not in under]
-        return condition_text(specializations_of(self.report, results), specializations_of(self.report, others))
+        return specializations_of(self.report, results), specializations_of(self.report, others)
 
     def nearest_fit(self, result: Result) -> Result | None:
         """The config of the same list that fits under the same specialisation and differs least; then the largest."""
@@ -157,9 +164,16 @@ class ListCase:
 
     def condition(self, indices: Sequence[int | None]) -> str:
         """Under which specialisations something holds that holds under these; empty when under all."""
+        return condition_text(*self._split(indices))
+
+    def severity(self, indices: Sequence[int | None]) -> Severity | None:
+        """A warning where it depends on element types that are the caller's choice; else the rule's own."""
+        return Severity.WARNING if is_choice_of_type(*self._split(indices)) else None
+
+    def _split(self, indices: Sequence[int | None]) -> tuple[list[Specialization], list[Specialization]]:
         inside = [self.report.specializations[i].specialization for i in indices if i is not None]
         others = [i for i in self.by_specialization() if i is not None and i not in indices]
-        return condition_text(inside, [self.report.specializations[i].specialization for i in others])
+        return inside, [self.report.specializations[i].specialization for i in others]
 
 
 Case = SiteCase | ConfigCase | ListCase | Report

@@ -31,7 +31,8 @@ def no_config_fits(case: ListCase) -> Iterator[Observation]:
     """Every config of a list is pruned on a target, so the kernel cannot run there.
 
     When all times are infinite, Triton takes the first config and launches it, and that launch raises. The error then
-    speaks of the first config, which need not be the one nearest to fitting.
+    speaks of the first config, which need not be the one nearest to fitting. It is a warning where some fit with other
+    element types, between which the caller can choose.
     """
     indices = [
         i for i, results in _launchable_lists(case) if all(r.verdict.kind is VerdictKind.PRUNED for r in results)
@@ -43,6 +44,7 @@ def no_config_fits(case: ListCase) -> Iterator[Observation]:
             f"no config of {case.site.kernel_name} fits {case.target.name}{_for(case, indices)}: all {len(results)} are "
             f"pruned, so Triton launches the first ({config_text(first.config)}) and it raises; {_nearest(results)}",
             specialization=indices[0],
+            severity=case.severity(indices),
         )
 
 

@@ -91,6 +91,25 @@ def test_a_verdict_that_depends_on_the_type_says_which() -> None:
     assert " for q = *fp32 (assuming *fp32: q)" in said(made, "SMC101")[0]
 
 
+def test_what_depends_on_the_callers_choice_of_a_type_is_a_warning() -> None:
+    def pairs(size: int):
+        return {"sm_120": [(config(22, B=1), needs(size)), (config(23, B=2), needs(size))]}
+
+    half, single = specialization({"q": "*fp16"}, D=64), specialization({"q": "*fp32"}, D=64)
+    large = specialization({"q": "*fp16"}, D=128)
+    assert severities(report([pairs(60_000), pairs(120_000)], [half, single])) == {
+        "SMC101": "warning",
+        "SMC301": "warning",
+    }
+    assert severities(report([pairs(60_000), pairs(120_000)], [half, large])) == {"SMC101": "error", "SMC301": "error"}
+    both = report([pairs(60_000), pairs(120_000), pairs(120_000)], [half, single, large])
+    assert severities(both) == {"SMC101": "error", "SMC301": "error"}
+
+
+def severities(made) -> dict[str, str]:
+    return {finding.rule: finding.severity.value for finding in made.findings if finding.severity is not Severity.NOTE}
+
+
 def test_tensor_memory_and_threads_have_rules_of_their_own() -> None:
     pairs = [
         (config(22, BLOCK_M=128), needs(1_000, tensor_memory=512)),
