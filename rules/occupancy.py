@@ -6,30 +6,55 @@ RDNA's workgroup processors are left out, since a source for how they divide the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from smemcheck.model import Footprint, Outcome, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Blocks that fit on a multiprocessor at the same time, and what lets no more in (the first, where several do).
+
+    ``limited_by`` is ``shared memory``, ``registers``, ``threads`` or ``blocks``. Without registers it is an upper bound.
+    """
+
+    blocks: int
+    limited_by: str
 
 
 def blocks_per_multiprocessor(outcome: Outcome | None, target: Target) -> int | None:
     """Blocks that fit at the same time; an upper bound without registers, ``None`` where a number of the target is missing."""
+    found = occupancy(outcome, target)
+    return None if found is None else found.blocks
+
+
+def occupancy(outcome: Outcome | None, target: Target) -> Occupancy | None:
+    """How many blocks fit and why no more; ``None`` without a footprint or where a number of the target is missing."""
     if not isinstance(outcome, Footprint):
         return None
     facts = target.facts
     capacity = facts.get("shared_memory_per_multiprocessor")
     if capacity is None:
         return None
-    limits = []
+    limits: dict[str, int] = {}
     if outcome.shared_memory:
         granularity = facts.get("shared_memory_granularity", 1)
         taken = _round_up(outcome.shared_memory + facts["shared_memory_reserved_per_block"], granularity)
-        limits.append(capacity // taken)
+        limits["shared memory"] = capacity // taken
     if target.backend == "hip":
         waves = -(-outcome.threads // target.warp_size)
-        limits.append(facts["waves_per_simd"] * facts["simds_per_compute_unit"] // waves)
-        return int(min(limits))
-    limits += [facts["max_threads_per_multi_processor"] // outcome.threads, facts["max_blocks_per_multi_processor"]]
+        limits["threads"] = facts["waves_per_simd"] * facts["simds_per_compute_unit"] // waves
+        return _least(limits)
     if outcome.registers:
-        limits.append(warps_by_registers(outcome.registers, target) // (outcome.threads // target.warp_size))
-    return int(min(limits))
+        limits["registers"] = warps_by_registers(outcome.registers, target) // (outcome.threads // target.warp_size)
+    limits["threads"] = facts["max_threads_per_multi_processor"] // outcome.threads
+    limits["blocks"] = facts["max_blocks_per_multi_processor"]
+    return _least(limits)
+
+
+def _least(limits: dict[str, int]) -> Occupancy:
+    cause = min(limits, key=lambda name: limits[name])
+    return Occupancy(int(limits[cause]), cause)
 
 
 def warps_by_registers(registers: int, target: Target) -> int:

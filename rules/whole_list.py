@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from smemcheck.model import Config, Footprint, Result, Severity, SiteKind, VerdictKind
+from smemcheck.model import Config, Footprint, Position, Result, Severity, SiteKind, VerdictKind
 from smemcheck.rules.engine import ListCase, Observation, SiteCase, is_left_out, rule, shared_memory_of
 from smemcheck.rules.example import Example, copy_kernel, dot_kernel, needs
 from smemcheck.rules.wording import config_text, difference_text
@@ -88,6 +88,12 @@ def one_config_survives(case: ListCase) -> Iterator[Observation]:
     SiteCase,
     invalid=[
         Example("the same config again", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', '{"BLOCK": 64}')),
+        Example(
+            "a loop makes each twice",
+            copy_kernel('{"BLOCK": 64}').replace(
+                'triton.Config({"BLOCK": 64}),', '*(triton.Config({"BLOCK": b}) for b in (64, 128, 64, 128)),'
+            ),
+        ),
         Example("four warps are the default", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 64}, num_warps=4')),
         Example(
             "there is no loop that stages could pipeline",
@@ -117,17 +123,23 @@ def duplicate_config(case: SiteCase) -> Iterator[Observation]:
 
 
 def _equal(case: SiteCase) -> Iterator[Observation]:
-    said: set[tuple[object, ...]] = set()
+    """One observation for each place that makes repeated configs, and the place of those that they repeat."""
+    repeated: dict[tuple[Position | None, int | None], dict[Config, str]] = {}
     for target, answer in case.site.answers.items():
         first: dict[Config, Config] = {}
         for config in answer.configs if isinstance(answer.configs, tuple) else ():
             earlier = first.setdefault(config, config)
-            if earlier is config or (config, config.position) in said:
-                continue
-            said.add((config, config.position))
-            line = earlier.position.line if earlier.position and earlier.position != config.position else None
-            other = f"the one at line {line}" if line else "another"
-            yield Observation(f"{config_text(config)} repeats {other}", config.position, config=config, target=target)
+            if earlier is not config:
+                line = earlier.position.line if earlier.position and earlier.position != config.position else None
+                repeated.setdefault((config.position, line), {}).setdefault(config, target)
+    for (position, line), configs in repeated.items():
+        config, target = next(iter(configs.items()))
+        if len(configs) == 1:
+            message = f"{config_text(config)} repeats {f'the one at line {line}' if line else 'another'}"
+        else:
+            others = f"others of line {line}" if line else "others"
+            message = f"{len(configs)} configs that are made here repeat {others}, such as {config_text(config)}"
+        yield Observation(message, position, config=config, target=target)
 
 
 def _same_code(case: SiteCase) -> Iterator[Observation]:

@@ -6,7 +6,7 @@ import pytest
 
 from handmade import needs
 from smemcheck.rules.devices import resolve_target
-from smemcheck.rules.occupancy import blocks_per_multiprocessor
+from smemcheck.rules.occupancy import blocks_per_multiprocessor, occupancy
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,18 @@ from smemcheck.rules.occupancy import blocks_per_multiprocessor
 )
 def test_blocks(target: str, outcome, blocks: int | None) -> None:
     assert blocks_per_multiprocessor(outcome, resolve_target(target)) == blocks
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cause"),
+    [
+        (needs(115_713), "shared memory"),
+        (needs(1_024, num_warps=8, registers=168), "registers"),
+        (needs(0, num_warps=32), "threads"),
+        (needs(0, num_warps=1), "blocks"),
+    ],
+)
+def test_what_lets_no_more_blocks_in(outcome, cause: str) -> None:
+    found = occupancy(outcome, resolve_target("sm_90"))
+    assert found is not None
+    assert found.limited_by == cause
