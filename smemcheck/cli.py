@@ -64,6 +64,7 @@ _SOURCE_OPTIONS = _options(
     click.option(
         "--exclude", multiple=True, metavar="PATTERN", help="Files to leave out, as in .gitignore (repeatable)."
     ),
+    click.option("--no-launches", is_flag=True, help="Leave out kernels without an autotuner."),
     click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="pyproject.toml to use."),
     click.option(
         "--select", multiple=True, metavar="CODE", help="Report these rules only; SMC1 is a family (repeatable)."
@@ -87,7 +88,6 @@ _LOWERING_OPTIONS = _options(
     click.option(
         "--registers", is_flag=True, default=None, help="Compile to the binary: registers, spills, ptxas errors."
     ),
-    click.option("--no-launches", is_flag=True, help="Do not read launch sites."),
     click.option("--specializations", multiple=True, metavar="FILE", help="Recorded specialisations (repeatable)."),
     click.option(
         "--bind", multiple=True, metavar="NAME=VALUE[,...]", help="Value or type of a parameter (repeatable)."
@@ -101,6 +101,11 @@ _LOWERING_OPTIONS = _options(
     ),
     click.option("--no-cache", is_flag=True, help="Ask the compiler anew, keep nothing."),
     click.option("--cache-dir", "cache_directory", metavar="DIR", help="Where the compiler's answers are kept."),
+    click.option("--cache", "shared_cache", metavar="URL", help="Share answers between machines (a folder, s3://…)."),
+    click.option(
+        "--triton", "tritons", multiple=True, metavar="PYTHON", help="Ask this interpreter's Triton too (repeatable)."
+    ),
+    click.option("--scheduler", metavar="ADDRESS", help="Compile on the workers of this Dask scheduler."),
 )
 
 
@@ -196,6 +201,9 @@ def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:
         "jobs",
         "time_limit",
         "cache_directory",
+        "shared_cache",
+        "scheduler",
+        "tritons",
         "max_specializations",
     )
     given: dict[str, Any] = {

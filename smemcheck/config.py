@@ -60,6 +60,8 @@ class Settings:
     ``targets`` are names as the user wrote them, empty when none were asked for. ``time_limit`` is in seconds a job.
     ``environment`` is what the analysed code and Triton's compiler see as environment variables, nothing else is set.
     ``jobs`` of ``None`` stands for one worker a core, ``cache_directory`` of ``None`` for the user's cache directory.
+    ``shared_cache`` is an fsspec URL where answers are shared between machines, ``scheduler`` the address of a Dask scheduler
+    whose workers do the work. ``tritons`` are other interpreters whose Triton lowers the same jobs.
     """
 
     targets: tuple[str, ...] = ()
@@ -74,6 +76,9 @@ class Settings:
     time_limit: float = 120.0
     cache: bool = True
     cache_directory: str | None = None
+    shared_cache: str | None = None
+    scheduler: str | None = None
+    tritons: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     fail_on: Severity = Severity.ERROR
@@ -182,6 +187,9 @@ OPTIONS = (
     Option("time-limit", "time_limit", _seconds, "a positive number", "seconds the compiler may take for one config"),
     Option("cache", "cache", _boolean, "true or false", "keep the compiler's answers between runs"),
     Option("cache-dir", "cache_directory", _string, "a directory", "where they are kept (default: the user's cache directory)"),
+    Option("shared-cache", "shared_cache", _string, "an fsspec URL or a directory", "where answers are shared between machines"),
+    Option("scheduler", "scheduler", _string, "an address", "the Dask scheduler whose workers compile"),
+    Option("triton", "tritons", _strings, "a list of interpreters", "Python interpreters whose Triton is asked too"),
     Option("exclude", "exclude", _strings, "a list of patterns", "files to leave out, with the patterns of .gitignore"),
     Option("respect-gitignore", "respect_gitignore", _boolean, "true or false", "leave out what .gitignore names"),
     Option("fail-on", "fail_on", _severity, '"error", "warning" or "note"', "lowest severity that makes the exit code 1"),

@@ -364,7 +364,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One row of the report: a config of a site under one specialisation on one target. Indices point into the report."""
+    """One row of the report: a config of a site under one specialisation on one target. Indices point into the report.
+
+    ``triton`` names the Triton that was asked, empty where that is the report's.
+    """
 
     site: int
     specialization: int | None
@@ -372,6 +375,19 @@ class Result:
     config: Config
     verdict: Verdict
     outcome: Outcome | None = None
+    triton: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTriton:
+    """What another interpreter's Triton says of the same rows: ``results`` are in the order of :attr:`Report.results`.
+
+    ``name`` is its version, and the interpreter where that alone does not tell two apart.
+    """
+
+    name: str
+    python: str
+    results: tuple[Result, ...]
 
 
 class Severity(enum.Enum):
@@ -413,7 +429,8 @@ class SpecializedSite:
 class Report:
     """Everything that one run found, in the order of the source. ``roots`` are the scanned paths.
 
-    ``unused_suppressions`` are comments in the source that silence nothing.
+    ``unused_suppressions`` are comments in the source that silence nothing. ``others`` are further Tritons that were asked;
+    verdicts and findings are those of ``triton``.
     """
 
     smemcheck: str
@@ -428,3 +445,4 @@ class Report:
     notes: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     unused_suppressions: tuple[Problem, ...] = ()
+    others: tuple[OtherTriton, ...] = ()

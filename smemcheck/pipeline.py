@@ -6,6 +6,7 @@ Stages are imported where they are used, so that printing a version costs nothin
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from smemcheck.errors import UsageError
 from smemcheck.model import (
     Config,
     Job,
+    OtherTriton,
     Outcome,
     Position,
     Problem,
@@ -56,7 +58,7 @@ def check(
     Raises :class:`~smemcheck.errors.UsageError` for input that cannot be used; anything else becomes part of the report.
     """
     store = None if lower else _report_store(paths, settings)
-    kept = store.load() if store else None
+    kept: Report | None = store.load() if store else None
     if kept:
         return kept
     from smemcheck import rules
@@ -66,11 +68,17 @@ def check(
     report, project = _read(paths, settings, recorded)
     report, unspecialized = _specialize(report, project, settings, recorded)
     rows = _rows(report, unspecialized, project, settings)
-    outcomes, notes = _lower(rows, settings, progress or _silent, lower)
-    results = tuple(_result(row, outcomes, rules.judge) for row in rows)
-    answered = (outcome for outcome in outcomes.values() if not isinstance(outcome, Unknown))
-    triton = next((outcome.triton for outcome in answered), None) or installed_triton()
-    report = replace(report, triton=triton, results=results, notes=(*report.notes, *notes))
+    pythons = _interpreters(settings)
+    answers = [_lower(rows, settings, progress or _silent, lower, python) for python in pythons]
+    results = [tuple(_result(row, outcomes, rules.judge) for row in rows) for outcomes, _, _ in answers]
+    report = replace(
+        report,
+        triton=answers[0][1] or None,
+        results=results[0],
+        notes=(*report.notes, *dict.fromkeys(note for _, _, notes in answers for note in notes)),
+        others=_others(pythons, [version for _, version, _ in answers], results),
+    )
+    report = rules.doubted(report)
     report = replace(report, findings=rules.findings(report, settings))
     if store:
         store.save(report, *project.project.dependencies())
@@ -203,24 +211,49 @@ def _configs(site: Site, target: Target) -> tuple[Config, ...]:
     return answer.configs if answer and isinstance(answer.configs, tuple) else ()
 
 
-def _lower(
-    rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None
-) -> tuple[dict[Job, Outcome], tuple[str, ...]]:
-    """What the compiler says of every distinct job, and what the user should know of how it went."""
-    jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
-    if not jobs:
-        return {}, ()
-    if lower:
-        return _collected(jobs, lower(jobs), progress), ()
-    from smemcheck.lower import Pool
+def _interpreters(settings: Settings) -> list[str]:
+    """The interpreters whose Triton is asked: this one first, unless it has none and others were named."""
+    if not settings.tritons:
+        return [sys.executable]
+    from smemcheck.lower.process import identify
 
-    with Pool(
-        workers=settings.jobs,
-        time_limit=settings.time_limit,
-        environment=dict(settings.environment),
-        cache_directory=settings.cache_directory if settings.cache else None,
-    ) as pool:
-        return _collected(jobs, pool.run(jobs), progress), pool.notes
+    for python in settings.tritons:
+        if identify(python) is None:
+            raise UsageError(f"--triton {python}: this is no Python interpreter with Triton")
+    own = [] if installed_triton() is None else [sys.executable]
+    return list(dict.fromkeys((*own, *settings.tritons)))
+
+
+def _others(
+    pythons: Sequence[str], versions: Sequence[str], results: Sequence[tuple[Result, ...]]
+) -> tuple[OtherTriton, ...]:
+    """The Tritons but the first, by version, with the interpreter where that alone does not tell two apart."""
+    found = []
+    for python, version, rows in zip(pythons[1:], versions[1:], results[1:], strict=True):
+        name = version if versions.count(version) == 1 else f"{version} ({python})"
+        found.append(OtherTriton(name, python, tuple(replace(row, triton=name) for row in rows)))
+    return tuple(found)
+
+
+def _lower(
+    rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None, python: str
+) -> tuple[dict[Job, Outcome], str, tuple[str, ...]]:
+    """What one Triton says of every distinct job, its version, and what the user should know of how it went."""
+    jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
+    outcomes: dict[Job, Outcome] = {}
+    version = (installed_triton() if python == sys.executable else None) or ""
+    notes: tuple[str, ...] = ()
+    if lower:
+        outcomes = _collected(jobs, lower(jobs), progress)
+    elif jobs or not version:
+        from smemcheck.lower import pool_for
+
+        with pool_for(settings, python) as pool:
+            version = version or pool.triton_version() or ""
+            outcomes = _collected(jobs, pool.run(jobs), progress)
+            notes = pool.notes
+    answered = (outcome.triton for outcome in outcomes.values() if not isinstance(outcome, Unknown))
+    return outcomes, next(answered, "") or version, notes
 
 
 def _collected(jobs: Sequence[Job], answers: Iterable[tuple[int, Outcome]], progress: Progress) -> dict[Job, Outcome]:
@@ -259,7 +292,7 @@ def _guarded(site: Site, stage: Callable[..., Any], *arguments: Any) -> Any:
 
 def _report_store(paths: Sequence[str], settings: Settings) -> Any:
     """Where this report is kept between runs; ``None`` without a cache, or when this Triton's files have no digest."""
-    if not settings.cache or not settings.cache_directory:
+    if not settings.cache or not settings.cache_directory or settings.scheduler or settings.tritons:
         return None
     from smemcheck.cache import ReportStore
     from smemcheck.lower.process import identify

@@ -27,6 +27,7 @@ from smemcheck.model import (
     Value,
 )
 from smemcheck.report.places import within_root
+from smemcheck.rules.occupancy import occupancy
 
 SCHEMA = 1
 
@@ -42,12 +43,17 @@ def document(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "smemcheck": report.smemcheck,
         "triton": report.triton,
+        "tritons": [report.triton, *(other.name for other in report.others)],
         "files": report.files,
         "notes": list(report.notes),
         "targets": [_target(target) for target in report.targets],
         "sites": [_site(report, site) for site in report.sites],
         "specializations": [_specialization(report, entry) for entry in report.specializations],
-        "results": [_result(report, result) for result in report.results],
+        "results": [
+            _result(report, result)
+            for results in (report.results, *(other.results for other in report.others))
+            for result in results
+        ],
         "findings": [_finding(report, finding) for finding in report.findings],
     }
 
@@ -155,10 +161,12 @@ def _assumption(report: Report, assumption: Assumption) -> dict[str, Any]:
 def _result(report: Report, result: Result) -> dict[str, Any]:
     target = next(target for target in report.targets if target.name == result.target)
     footprint = result.outcome if isinstance(result.outcome, Footprint) else None
+    blocks = occupancy(footprint, target)
     return {
         "site": result.site,
         "specialization": result.specialization,
         "target": result.target,
+        "triton": result.triton or report.triton,
         "config": config_as_json(result.config),
         "config_line": result.config.position.line if result.config.position else None,
         "verdict": result.verdict.kind.value,
@@ -170,6 +178,9 @@ def _result(report: Report, result: Result) -> dict[str, Any]:
         "threads": footprint.threads if footprint else None,
         "registers": footprint.registers if footprint else None,
         "spill_bytes": footprint.spill_bytes if footprint else None,
+        "register_files": dict(footprint.register_files) if footprint else {},
+        "blocks_per_multiprocessor": blocks.blocks if blocks else None,
+        "occupancy_limited_by": blocks.limited_by if blocks else None,
         "buffers": [
             {
                 "variable": buffer.variable,

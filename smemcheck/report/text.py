@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.cells import cell_len
@@ -22,7 +23,6 @@ from smemcheck.model import (
     Site,
     SiteKind,
     Specialization,
-    Target,
     TargetAnswer,
     Unknown,
     VerdictKind,
@@ -56,7 +56,8 @@ def render(report: Report, *, folder: str, color: bool, width: int, detail: int 
         legacy_windows=False,
     )
     if detail:
-        for site, results in zip(report.sites, results_by_site(report), strict=True):
+        every = replace(report, results=(*report.results, *(row for other in report.others for row in other.results)))
+        for site, results in zip(report.sites, results_by_site(every), strict=True):
             _print_site(console, report, site, results, folder, detail)
     for finding in report.findings:
         console.print(_finding_line(finding, folder), soft_wrap=True)
@@ -107,7 +108,8 @@ def _print_site(
         console.print(f"  {note}", markup=False, soft_wrap=True)
     for indices, rows in _alike(_by_specialization(results), site.kind):
         _print_assumed(console, _specializations(report, indices), folder, detail)
-        _print_table(console, _cells(rows, report.targets, site.kind), report.targets)
+        columns = _columns(report)
+        _print_table(console, _cells(rows, columns, site.kind), [name for name, _, _ in columns])
     console.print()
 
 
@@ -151,7 +153,7 @@ def _alike(grouped: dict[int | None, list[Result]], kind: SiteKind) -> Iterator[
     """Specialisations with the same table share it."""
     tables: dict[tuple[object, ...], tuple[list[int | None], list[Result]]] = {}
     for index, results in grouped.items():
-        key = tuple((result.config, result.target, _cell(result, kind)) for result in results)
+        key = tuple((result.config, result.triton, result.target, _cell(result, kind)) for result in results)
         tables.setdefault(key, ([], results))[0].append(index)
     yield from tables.values()
 
@@ -160,14 +162,24 @@ def _specializations(report: Report, indices: Sequence[int | None]) -> list[Spec
     return [report.specializations[index].specialization for index in indices if index is not None]
 
 
-def _cells(results: Sequence[Result], targets: Sequence[Target], kind: SiteKind) -> list[list[tuple[str, str]]]:
-    """One row a config, one column a target; of each cell the text and its style."""
-    grouped: dict[Config, dict[str, Result]] = {}
+def _columns(report: Report) -> list[tuple[str, str, str]]:
+    """The columns of every table: header, Triton, target. Where several Tritons were asked, each has a group."""
+    if not report.others:
+        return [(target.name, "", target.name) for target in report.targets]
+    tritons = [("", report.triton), *((other.name, other.name) for other in report.others)]
+    return [(f"{shown} {target.name}", name, target.name) for name, shown in tritons for target in report.targets]
+
+
+def _cells(
+    results: Sequence[Result], columns: Sequence[tuple[str, str, str]], kind: SiteKind
+) -> list[list[tuple[str, str]]]:
+    """One row a config, one column a Triton and target; of each cell the text and its style."""
+    grouped: dict[Config, dict[tuple[str, str], Result]] = {}
     for result in results:
-        grouped.setdefault(result.config, {})[result.target] = result
+        grouped.setdefault(result.config, {})[result.triton, result.target] = result
     return [
-        [(config_text(config), ""), *(_judged(by_target.get(target.name), kind) for target in targets)]
-        for config, by_target in grouped.items()
+        [(config_text(config), ""), *(_judged(found.get((triton, target)), kind) for _, triton, target in columns)]
+        for config, found in grouped.items()
     ]
 
 
@@ -175,12 +187,12 @@ def _judged(result: Result | None, kind: SiteKind) -> tuple[str, str]:
     return ("–", "") if result is None else (_cell(result, kind), _STYLE_OF_VERDICT[result.verdict.kind])
 
 
-def _print_table(console: Console, rows: Sequence[Sequence[tuple[str, str]]], targets: Sequence[Target]) -> None:
+def _print_table(console: Console, rows: Sequence[Sequence[tuple[str, str]]], names: Sequence[str]) -> None:
     """A table: by hand where it fits, because rich takes 0.1 ms for a cell; rich folds what is too wide."""
-    header = [("config", "bold"), *((target.name, "bold") for target in targets)]
+    header = [("config", "bold"), *((name, "bold") for name in names)]
     widths = [max(cell_len(text) for text, _ in column) for column in zip(header, *rows, strict=True)]
     if sum(widths) + 3 * len(widths) + 1 > console.width:
-        console.print(Padding(_rich_table(rows, targets), (0, 0, 0, 1)))
+        console.print(Padding(_rich_table(rows, names), (0, 0, 0, 1)))
         return
     styled = console.color_system is not None
     lines = Text()
@@ -204,11 +216,11 @@ def _append_line(lines: Text, cells: Sequence[tuple[str, str]], widths: Sequence
     lines.spans.extend(spans)
 
 
-def _rich_table(rows: Sequence[Sequence[tuple[str, str]]], targets: Sequence[Target]) -> Table:
+def _rich_table(rows: Sequence[Sequence[tuple[str, str]]], names: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
     table.add_column("config", overflow="fold")
-    for target in targets:
-        table.add_column(target.name, justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(text, style=style) for text, style in row))
     return table

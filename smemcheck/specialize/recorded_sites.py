@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from smemcheck.config import Settings
 from smemcheck.model import Config, Position, Site, SiteKind, Target, TargetAnswer, Unknown
@@ -72,8 +72,7 @@ class _Sources:
     def _text(self, path: str) -> str:
         if path not in self._texts:
             try:
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    self._texts[path] = file.read()
+                self._texts[path] = Path(path).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 self._texts[path] = ""
         return self._texts[path]
@@ -105,6 +104,7 @@ def _stand_in(file: RecordedSpecializations, entry: Recorded, roots: Sequence[st
     seen_in = Position(posix(file.path), entry.line)
     reason = Unknown(f"no kernel {entry.kernel} was found in a file like {entry.path}", seen_in)
     answers = {target.name: TargetAnswer(reason, reason) for target in targets}
-    folder = roots[0] if os.path.isdir(roots[0]) else os.path.dirname(roots[0])
-    position = Position(posix(os.path.join(folder, entry.path.lstrip("/"))), entry.definition or 1)
+    root = Path(roots[0])
+    folder = root if root.is_dir() else root.parent
+    position = Position(posix(str(folder / entry.path.lstrip("/"))), entry.definition or 1)
     return Site(entry.kernel, position, roots[0], SiteKind.LAUNCH, (), answers)
