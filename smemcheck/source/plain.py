@@ -29,6 +29,7 @@ from smemcheck.source.kernels import build_kernel, describe_parameters
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.values import (
     Blocked,
+    BoundMethod,
     Choice,
     HeuristicsValue,
     KernelValue,
@@ -178,11 +179,12 @@ def _holds(function: UserFunction, definition: Definition) -> bool:
     return first < definition.line <= last
 
 
-def call_with_unknowns(interpreter: Interpreter, function: UserFunction) -> None:
+def call_with_unknowns(interpreter: Interpreter, callee: UserFunction | BoundMethod) -> None:
     """Call a function with arguments that are not known: what it made before it could not go on is kept."""
+    function = callee.function if isinstance(callee, BoundMethod) else callee
     open_ = Obstacle(f"the arguments of {function.name}() are not known", function.place)
     try:
-        interpreter.call(function, [], {}, function.place, open_)
+        interpreter.call(callee, [], {}, function.place, open_)
     except (Raised, Blocked):
         return
 

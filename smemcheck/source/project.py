@@ -133,6 +133,19 @@ class Project:
         key = (folder, name)
         if key not in self._found:
             self._found[key] = self._search(folder, name)
+        return self._found[key] or self._own_copy(importer, name, first)
+
+    def _own_copy(self, importer: Module, name: str, first: str) -> Module | None:
+        """The module inside the copy of package ``first`` that ``importer`` itself is part of, however deep that copy lies."""
+        folder = os.path.dirname(importer.path)
+        key = (folder, name)
+        if key not in self._found:
+            self._found[key] = None
+            while self._holds(folder, "__init__.py"):
+                folder, base = os.path.split(folder)
+                if base == first:
+                    self._found[key] = self._at(folder, name)
+                    break
         return self._found[key]
 
     def _search(self, folder: str, name: str) -> Module | None:

@@ -29,11 +29,14 @@ from smemcheck.model import (
 from smemcheck.source.attributes import innermost_kernel
 from smemcheck.source.freeze import freeze_config, posix
 from smemcheck.source.interpreter import Evaluator, Interpreter, Limits, Path, iterate
-from smemcheck.source.kernels import build_kernel, describe_parameters
+from smemcheck.source.kernels import build_kernel, describe_parameters, source_text
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.plain import call_with_unknowns
 from smemcheck.source.values import (
     Blocked,
+    BoundMethod,
+    HeuristicsValue,
+    Instance,
     KernelValue,
     Obstacle,
     Raised,
@@ -46,6 +49,7 @@ _TUNES = re.compile(r"tun", re.IGNORECASE)
 _TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|(?<!def )\b\w*(?:autotune|tuner)\s*\(", re.IGNORECASE)
 
 
+_WHEN_LAUNCHED = "<launch>"
 _INSIDE = Limits(steps=100_000, paths=8)  # for functions that are called with unknown arguments
 
 
@@ -113,6 +117,8 @@ def _calls_a_factory(statement: Statement) -> bool:
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
     """Run a statement at import time; then, one by one, the functions and methods in it that tune something when called."""
     made = _explore(evaluator, statement, None, found)
+    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text):
+        made = _explore(replace(evaluator, limits=_INSIDE), statement, _WHEN_LAUNCHED, found)
     if (
         not made
         and statement.kind == "def"
@@ -186,10 +192,26 @@ def _run(interpreter: Interpreter, statement: Statement, function: str | None) -
     interpreter.asked = (statement.module.path, -1)  # only what the function makes itself
     del interpreter.tuners[:]
     value = namespace.bound(statement.defined_name or "", statement.index)
+    if function == _WHEN_LAUNCHED:
+        _tune_when_launched(interpreter, value)
+        return
     if isinstance(value, UserClass):
         value = value.namespace.get(function)
     if isinstance(value, UserFunction):
         call_with_unknowns(interpreter, value)
+
+
+def _tune_when_launched(interpreter: Interpreter, value: Any) -> None:
+    """An object around a kernel that makes its tuner at the first launch: its methods that tune are called."""
+    while isinstance(value, (HeuristicsValue, TunerValue)):
+        value = value.kernel
+    if not isinstance(value, Instance) or not isinstance(value.cls, UserClass):
+        return
+    for method in value.cls.namespace.values():
+        if interpreter.tuners:
+            return
+        if isinstance(method, UserFunction) and _TUNES_INSIDE.search(source_text(method)[0]):
+            call_with_unknowns(interpreter, BoundMethod(method, value))
 
 
 def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue) -> _Found | None:

@@ -317,6 +317,8 @@ class Models:
             ("Error", "Exception", "Warning", "StopIteration", "Interrupt", "Exit")
         ):
             return Instance(External(path), {"args": tuple(call.arguments)})
+        if "autotun" in path.rpartition(".")[2] and "configs" in call.keywords:
+            return triton_model.foreign_tuner(call, path)
         interpreter.may_raise(f"{path}()", call.place)
         return call.unknown(f"the result of {path}() is not known")
 

@@ -488,6 +488,10 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "threading.Lock": _silent("lock"),
     "threading.RLock": _silent("lock"),
     "threading.local": _silent("local"),
+    **{
+        f"traceback.{n}": lambda call: call.unknown("where the program stands is not known")
+        for n in ("format_stack", "format_exc", "print_exc", "print_stack", "extract_stack")
+    },
     "time.time": lambda call: call.unknown("the time is not known"),
     "time.perf_counter": lambda call: call.unknown("the time is not known"),
     "atexit.register": lambda call: None,

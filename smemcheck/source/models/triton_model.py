@@ -98,6 +98,14 @@ def _autotune(call: Call) -> Any:
     return Builtin("triton.autotune(…)", decorator)
 
 
+def foreign_tuner(call: Call, path: str) -> Any:
+    """A decorator of a library that is not at hand, called like ``triton.autotune``: taken to tune over its ``configs``."""
+    call.interpreter.note(
+        f"{path}() is not at hand and is taken to tune over the configs it is given, as triton.autotune does"
+    )
+    return _autotune(Call(call.interpreter, [], call.keywords, call.place, call.open))
+
+
 def make_tuner(
     interpreter: Interpreter, kernel: Any, options: dict[str, Any], place: Place, instance: Instance | None = None
 ) -> TunerValue:
@@ -133,6 +141,12 @@ def construct_autotuner(call: Call, instance: Instance) -> None:
         }
     )
     tuner.attributes = instance.attributes
+
+
+def _autotuner(call: Call) -> Any:
+    """``Autotuner(fn, arg_names, configs, key, …)``, without the decorator around it."""
+    options = {name: call.argument(i, name) for i, name in enumerate(_AUTOTUNER)}
+    return make_tuner(call.interpreter, options.pop("fn"), options, call.place)
 
 
 def _heuristics(call: Call) -> Any:
@@ -252,6 +266,7 @@ def constexpr(call: Call) -> Any:
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "triton.Config": _config,
     "triton.autotune": _autotune,
+    "triton.Autotuner": _autotuner,
     "triton.heuristics": _heuristics,
     "triton.jit": _jit(),
     "triton.experimental.gluon.jit": _jit("gluon"),
@@ -314,10 +329,16 @@ class TritonSource:
 
     def parameters(self, path: str) -> list[str] | None:
         """The parameter names of one of Triton's own functions, by its canonical path."""
-        if self.root is None or path not in ("triton.autotune", "triton.Config", "triton.jit"):
+        files = {
+            "triton.autotune": "runtime/autotuner.py",
+            "triton.Config": "runtime/autotuner.py",
+            "triton.jit": "runtime/jit.py",
+        }
+        language = path.startswith("triton.language.") and path.count(".") == 2
+        file = "language/core.py" if language else files.get(path)
+        if self.root is None or file is None:
             return None
-        file = "jit.py" if path == "triton.jit" else "autotuner.py"
-        with open(os.path.join(self.root, "runtime", file), encoding="utf-8") as source:
+        with open(os.path.join(self.root, file), encoding="utf-8") as source:
             text = source.read()
         name = path.rpartition(".")[2]
         pattern = (
