@@ -7,7 +7,7 @@ from dataclasses import replace
 from smemcheck.config import Settings
 from smemcheck.model import Finding, Report
 from smemcheck.rules import analysis, autotune_use, capacity, failure, whole_list
-from smemcheck.rules.engine import Rule, in_source_order, run
+from smemcheck.rules.engine import Rule, doubted, in_source_order, run
 from smemcheck.rules.selection import select
 from smemcheck.rules.suppression import silence
 from smemcheck.rules.verdict import judge
@@ -34,4 +34,4 @@ def findings(report: Report, settings: Settings | None = None) -> tuple[Finding,
     return select(in_source_order(report, (*found, *with_unused)), RULES, settings)
 
 
-__all__ = ["RULES", "Rule", "findings", "judge"]
+__all__ = ["RULES", "Rule", "doubted", "findings", "judge"]

@@ -94,8 +94,11 @@ def _unknown_answers(case: SiteCase) -> Iterator[Observation]:
 
 
 def _unknown_results(report: Report) -> Iterator[Observation]:
+    doubtful = doubtful_specializations(report)
     targets_by_message: dict[tuple[int, str], list[str]] = {}
     for result in report.results:
+        if result.specialization in doubtful and isinstance(result.outcome, Failure):
+            continue
         if result.verdict.kind is VerdictKind.UNKNOWN and result.verdict.cause != FailureKind.TIMEOUT.value:
             message = result.verdict.message or "no reason was given"
             targets_by_message.setdefault((result.site, message), []).append(result.target)

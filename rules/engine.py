@@ -8,7 +8,7 @@ source alone) or the whole :class:`~smemcheck.model.Report`, and yields an :clas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from smemcheck.model import (
@@ -323,6 +323,19 @@ def doubtful_specializations(report: Report) -> frozenset[int]:
         for index, any_compiles in compiles.items()
         if not any_compiles and report.specializations[index].specialization.assumptions
     )
+
+
+def doubted(report: Report) -> Report:
+    """The report with an unknown verdict where the assumptions, and not the kernel, are the likely cause of an error."""
+    doubtful = doubtful_specializations(report)
+
+    def doubt(result: Result) -> Result:
+        if result.specialization not in doubtful or not isinstance(result.outcome, Failure):
+            return result
+        message = f"it does not compile as its launch was assumed to be: {result.verdict.message}"
+        return replace(result, verdict=replace(result.verdict, kind=VerdictKind.UNKNOWN, message=message))
+
+    return replace(report, results=tuple(map(doubt, report.results))) if doubtful else report
 
 
 def is_left_out(result: Result) -> bool:

@@ -27,8 +27,8 @@ def judged(example: Example, folder: Path) -> Report:
     settings = Settings(targets=(example.target,), cache=False, **example.settings)
 
     def answers(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        assert len(jobs) == len(example.compiler), "an example gives one answer a config"
-        yield from enumerate(example.compiler)
+        assert not jobs or len(jobs) == len(example.compiler), "an example gives one answer a config"
+        yield from enumerate(example.compiler[: len(jobs)])
 
     if example.compiler:
         return pipeline.check([str(folder / "kernel.py")], settings, lower=answers)

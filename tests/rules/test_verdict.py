@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from handmade import config, needs, refuses
+from handmade import config, needs, refuses, report, specialization
 from smemcheck.model import FailureKind, VerdictKind
-from smemcheck.rules import judge
+from smemcheck.rules import doubted, judge
 from smemcheck.rules.devices import resolve_target
 
 SM_120 = resolve_target("sm_120")
@@ -84,3 +84,14 @@ def test_a_target_without_a_known_limit_is_unknown_not_fits() -> None:
 def test_the_autotuner_catches_three_exceptions_and_no_others(kind: FailureKind, expected: VerdictKind) -> None:
     refused = verdict(refuses(kind, "because"))
     assert (refused.kind, refused.cause, refused.message) == (expected, kind.value, "because")
+
+
+def test_what_does_not_compile_as_it_was_assumed_is_unknown() -> None:
+    failed = refuses(FailureKind.COMPILATION_ERROR, "cannot dot fp16 with i32")
+    pairs = {"sm_90": [(config(22, B=1), failed), (config(23, B=2), failed)]}
+    assumed = doubted(report(pairs, [specialization({"q": "*fp16"})]))
+    assert {result.verdict.kind for result in assumed.results} == {VerdictKind.UNKNOWN}
+    message = "it does not compile as its launch was assumed to be: cannot dot fp16 with i32"
+    assert {result.verdict.message for result in assumed.results} == {message}
+    certain = doubted(report(pairs, [specialization()]))
+    assert {result.verdict.kind for result in certain.results} == {VerdictKind.CRASHES}
