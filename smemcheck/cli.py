@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from smemcheck import __version__
-from smemcheck.verify.commands import record, verdict
+from smemcheck.verify.commands import record, verdict, verify_and_exit
 
 if TYPE_CHECKING:
     from smemcheck.config import Settings
@@ -112,6 +112,8 @@ _LOWERING_OPTIONS = _options(
 @cli.command()
 @_SOURCE_OPTIONS
 @_LOWERING_OPTIONS
+@click.option("--verify", is_flag=True, help="Launch every config on this machine's GPU and compare.")
+@click.option("--verify-with", metavar="MODULE:FUNCTION", help="Import this function and let it launch the kernels.")
 def check(paths: tuple[str, ...], **options: Any) -> None:
     """Judge every config of every kernel under PATH... ("-" reads a file from standard input)."""
     with _errors_said(options["traceback"]), _standard_input(paths) as found:
@@ -119,6 +121,8 @@ def check(paths: tuple[str, ...], **options: Any) -> None:
 
         settings = _settings(found, options)
         with _progress_shown(quiet=options["quiet"]) as progress:
+            if options["verify"] or options["verify_with"]:
+                verify_and_exit(found, settings, options, progress)
             report = run(found, settings, progress)
         _finish(report, settings, options, lowered=True)
 

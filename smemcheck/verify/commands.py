@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from smemcheck.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from smemcheck.config import Settings
     from smemcheck.model import Config, Site, Verdict
+    from smemcheck.pipeline import Progress
     from smemcheck.verify.triton_cache import Cache, Variant
 
 
@@ -242,6 +245,30 @@ def _record_from_cache(arguments: Sequence[str], output: str, source: str | None
         f"smemcheck record: {len(lines)} specialisations from {folder.path}; {output} now has {total} lines", err=True
     )
     return 0
+
+
+def verify_and_exit(
+    paths: Sequence[str], settings: Settings, options: Mapping[str, Any], progress: Progress | None
+) -> NoReturn:
+    """What ``check --verify`` does: print the report with the hardware beside it; 1 on any mismatch."""
+    from smemcheck.report import WIDTH_OF_A_FILE, View, rendered
+    from smemcheck.verify.comparison import compare, has_mismatch, verification_json, verification_text
+    from smemcheck.verify.hardware import verify
+
+    if options["format_"] not in {"text", "json"}:
+        raise UsageError(f"--verify writes text or json, not {options['format_']}")
+    verification = verify(paths, settings, options["verify_with"], progress)
+    rows = compare(verification)
+    if options["format_"] == "json":
+        sys.stdout.write(verification_json(verification, rows))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_OF_A_FILE
+        view = View(Path.cwd().as_posix(), width=width, detail=0 if options["quiet"] else 1)
+        sys.stdout.write(
+            rendered(verification.report, "text", view) + "\n" + verification_text(verification, rows, width)
+        )
+    sys.stdout.flush()
+    sys.exit(1 if has_mismatch(rows) else 0)
 
 
 class _usage_errors:  # noqa: N801 - reads as a statement
