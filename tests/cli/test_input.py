@@ -132,3 +132,13 @@ def test_per_file_ignores_are_relative_to_pyproject(run, tmp_path: Path) -> None
     assert "SMC401" in run("sites", "pkg").stdout
     (tmp_path / "pyproject.toml").write_text("[tool.smemcheck.per-file-ignores]\n'pkg/' = ['SMC4']\n")
     assert "SMC401" not in run("sites", "pkg").stdout
+
+
+def test_kernels_without_an_autotuner_can_be_left_out(run, tmp_path: Path) -> None:
+    launch = "\n\ndef launch(x):\n    plain[(1,)](x, BLOCK=64)\n"
+    kernel = "\n\n@triton.jit\ndef plain(x_ptr, BLOCK: tl.constexpr):\n    tl.store(x_ptr + tl.arange(0, BLOCK), 0)\n"
+    (tmp_path / "kernel.py").write_text(KERNEL + kernel + launch)
+    assert "plain (launch)\n" in run("sites", "kernel.py").stdout
+    without = run("sites", "kernel.py", "--no-launches").stdout
+    assert "plain" not in without
+    assert "kernel.py:7 outer\n" in without
