@@ -33,4 +33,15 @@ def proposals_of(site: Site, use: KernelUse, project: Any, settings: Settings, e
     distinct: dict[Any, Proposal] = {}
     for proposal in sorted(found, key=lambda one: (one.unknown > 0, one.effort, one.unknown)):
         distinct.setdefault(proposal.key, proposal)
-    return with_guesses(site, use, list(distinct.values()), elsewhere)
+    return _varied(with_guesses(site, use, list(distinct.values()), elsewhere))
+
+
+def _varied(proposals: list[Proposal]) -> list[Proposal]:
+    """Those with types and flags of their own first; then those that differ from them in numbers only."""
+    seen: set[Any] = set()
+    first: list[Proposal] = []
+    later: list[Proposal] = []
+    for proposal in proposals:
+        (later if proposal.kinds in seen else first).append(proposal)
+        seen.add(proposal.kinds)
+    return [*first, *later]

@@ -30,6 +30,14 @@ class Proposal:
     config: Config | None = None  # of a launch without an autotuner
 
     @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The types and flags, numbers apart."""
+        return tuple(
+            (name, a.type, a.value if a.value is None or isinstance(a.value, (bool, str, Dtype)) else "number")
+            for name, a in self.arguments.items()
+        )
+
+    @property
     def key(self) -> tuple[Any, ...]:
         values = tuple((name, a.type, type(a.value).__name__, a.value) for name, a in self.arguments.items())
         return (*values, self.config)
@@ -53,6 +61,11 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
             continue
         value = launch.arguments[name]
         argument, because = _argument(value, parameter, kinds[name])
+        if argument is None and kinds[name].type == "*fp16" and recorded.plan.dtype == "torch.float32":
+            argument, because = (
+                argument_of_type("*fp32", parameter),
+                "not known, and taken for a tensor like the others",
+            )
         if argument is None:
             unknown += not (parameter.is_constexpr and name in elsewhere)
             continue

@@ -78,8 +78,9 @@ class Plan:
     dtype: str = "torch.float16"
     index: str = "torch.int32"
     choices: tuple[tuple[Hashable, int], ...] = ()
-    optional: bool = False  # every optional tensor is given
-    flags: bool = False  # every boolean is the opposite of its default
+    optional: bool = False  # every optional tensor is given, tensors of indices apart
+    indices: bool = False  # every optional tensor of indices (``cu_seqlens``) is given
+    flags: bool = False  # every boolean and text is another than its default
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,17 @@ class ExampleInterpreter(Interpreter):
             return known.taken
         taken = self.chosen.get(key)
         if taken is None:
+            asked = {
+                "optional": self.plan.optional,
+                "index": self.plan.indices,
+                "flag": self.plan.flags,
+                "text": self.plan.flags,
+            }
             taken = default
-            if (kind == "optional" and self.plan.optional) or (kind == "flag" and self.plan.flags):
-                taken = 1 - default if count == 2 else default
+            if kind in ("optional", "index"):
+                taken = 1 if asked[kind] else default
+            elif asked.get(kind) and count > 1:
+                taken = 1 - default if count == 2 else default + 1
         self.choices[key] = Choice(key, kind, count, min(taken, count - 1))
         return self.choices[key].taken
 

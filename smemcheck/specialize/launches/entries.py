@@ -24,7 +24,7 @@ _INTEGER_NAME = re.compile(
     r"(?i)^(b|t|s|l|m|n|h|d|k|v|g|\w*_?(size|len|length|dim|dims|heads?|num|groups?|chunk\w*|block\w*|bits|rank|steps?|idx|offset|n_\w+|num_\w+|max_\w+|top_?k|window\w*|seqlens?|splits?))$|^(n|num|max|block)_\w+$"
 )
 _INTEGER_TENSOR = re.compile(
-    r"(?i)(cu_?seq\w*|\w*indices|\w*_idx|\w*_ids?|index|\w*offsets?|targets?|labels?|block_tables?|\w*lens|slot_mapping)$"
+    r"(?i)(cu_?seq\w*|\w*indices|\w*_idx|\w*_ids?|index|\w*offsets?|targets?|labels?|block_tables?|\w*lens|varlen|slot_mapping)$"
 )
 _WIDE_TENSOR = re.compile(
     r"(?i)^(gk|gv|g_?cumsum|h0|ht|dht|dh0|h_init|\w*_?states?|a_?log|dt_bias|lse|delta|decay|rstd|rms|mean|var)$"
@@ -251,6 +251,7 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
     has_default = parameter.default is not None
     default = function.defaults.get(name)
     texts = list(facts.texts)
+    optional = "index" if _INTEGER_TENSOR.search(name) or "LongTensor" in annotation else "optional"
 
     def made() -> Any:
         return _tensor(interpreter, name, annotation, facts.dimensions)
@@ -263,7 +264,7 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
             choices = [None, *(texts or _NAMED.get(name, []))]
             return choices[interpreter.pick(key, "text", len(choices))]
         if is_tensor or (not annotation and not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)):
-            if interpreter.pick(key, "optional", 2) == 0:
+            if interpreter.pick(key, optional, 2) == 0:
                 return None
             return made()
         if "float" in annotation or (_FLOAT_NAME.search(name) and not annotation):
@@ -276,6 +277,8 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
             other = External("torch.float32")
         if other is None:
             return None
+        if other == 0.5:  # callers write 1 as often as 1.0, and Triton makes a constant of it
+            return (None, other, 1)[interpreter.pick(key, "value", 3)]
         return None if interpreter.pick(key, "value", 2) == 0 else other
     if has_default and isinstance(default, str):
         texts = [default, *(t for t in texts if t != default)]
@@ -283,14 +286,14 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
     if has_default and not isinstance(default, Obstacle):
         return default
     if not annotation and compared and not has_default:
-        if interpreter.pick(key, "optional", 2) == 0:
+        if interpreter.pick(key, optional, 2) == 0:
             return None
         if _FLOAT_NAME.search(name):
             return 0.5
         return made()
     if annotation:
         if "Tensor" in annotation:
-            if re.search(r"Optional|None", annotation) and interpreter.pick(key, "optional", 2, 1) == 0:
+            if re.search(r"Optional|None", annotation) and interpreter.pick(key, optional, 2, 1) == 0:
                 return None
             if re.match(r"(?i)(list|tuple|sequence|iterable)\b", annotation):
                 return tuple(made() for _ in range(2))

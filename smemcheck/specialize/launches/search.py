@@ -21,13 +21,16 @@ MOST_SIGNATURES = 64  # kinds of launches of one kernel
 ENOUGH = 24  # kinds of launches after which inner functions are not tried
 _INNER = 2.5  # how much later an inner function's launches come than those of a function that users call
 _HALF, _SINGLE = "torch.float16", "torch.float32"
+_WIDE = Sizes(dimension=128)
 _PLANS = (
     Plan(),
-    Plan(optional=True, sizes=Sizes(batch=1)),
-    Plan(sizes=Sizes(dimension=128)),
-    Plan(optional=True, index="torch.int64", sizes=Sizes(batch=1)),
-    Plan(flags=True),
-    Plan(optional=True, flags=True, sizes=Sizes(batch=1, dimension=128)),
+    Plan(optional=True, flags=True, sizes=_WIDE),
+    Plan(optional=True, indices=True, sizes=Sizes(batch=1)),
+    Plan(flags=True, sizes=_WIDE),
+    Plan(optional=True, indices=True, flags=True, index="torch.int64", sizes=Sizes(batch=1, dimension=128)),
+    Plan(indices=True, sizes=Sizes(batch=1)),
+    Plan(optional=True),
+    Plan(sizes=_WIDE),
 )
 """The first example runs, plainest first; each is repeated with 32-bit floats."""
 
@@ -125,7 +128,7 @@ class Launches:
         return interpreter, False
 
 
-_COST = {"optional": 5, "flag": 5, "text": 6, "value": 8, "dtype": 7, "condition": 8}
+_COST = {"optional": 5, "index": 5, "flag": 5, "text": 5, "value": 8, "dtype": 7, "condition": 8}
 
 
 def _flips(choice: Choice, plan: Plan, effort: float, flipped: set[Hashable]) -> Iterator[tuple[float, Plan]]:
