@@ -57,6 +57,7 @@ class Namespace:
         self._bound: dict[tuple[str, int], Any] = {}  # (name, statement) → what the statement bound
         self._executed: set[int] = set()
         self._changed: set[int] = set()  # statements that were run here, with all that they change
+        self._blocked: dict[int, Obstacle] = {}  # what stopped them
         self._running: dict[int, Frame] = {}
         self._set: dict[str, Any] = {}
         self._sources: dict[int, Any] = {}
@@ -147,7 +148,9 @@ class Namespace:
                 if isinstance(value, Deferred):
                     value = self._bound[(name, index)] = resolve(self.interpreter, value)
                 if isinstance(value, (list, dict, set, Instance, ConfigValue, TunerValue)):
-                    self._apply_changes(name, index, time)
+                    blocked = self._apply_changes(name, index, time)
+                    if blocked is not None:
+                        value = self._bound[(name, index)] = blocked
                 elif isinstance(value, UserFunction) and keeps_state(value):
                     self._call_before(name, index, time)
                 return value
@@ -205,6 +208,7 @@ class Namespace:
         try:
             return run_statement(interpreter, statement, frame)
         except Blocked as blocked:
+            self._blocked[index] = blocked.obstacle
             return dict.fromkeys(_touched(statement), blocked.obstacle)
         finally:
             del self._running[index]
@@ -234,15 +238,16 @@ class Namespace:
             return None
         return Kept(names, consulted, tuple(dict.fromkeys(note for path in paths for note in path.notes)))
 
-    def _apply_changes(self, name: str, since: int, time: int) -> None:
-        """Run the statements between a name's binding and ``time`` that change its object, with those that read it before."""
+    def _apply_changes(self, name: str, since: int, time: int) -> Obstacle | None:
+        """Run the statements between a name's binding and ``time`` that change its object, with those that read it before.
+
+        The answer is what stopped one of them, if anything did: then the object is not known.
+        """
         names = self._aliases(name, since, time)
         mentioning = sorted({i for one in names for i in mentioning_or_calling(self.module, one) if since < i < time})
         statements = self.module.statements
         changes = [i for i in mentioning if any(may_change(statements[i], one, self.module) for one in names)]
-        if not changes:
-            return
-        for index in mentioning:
+        for index in mentioning if changes else ():
             if not since < index <= changes[-1] or index in self._running:
                 continue
             if index in changes:
@@ -254,6 +259,7 @@ class Namespace:
                 "from",
             ):
                 self._execute(index)
+        return next((self._blocked[index].again() for index in changes if index in self._blocked), None)
 
     def _aliases(self, name: str, since: int, time: int) -> frozenset[str]:
         """The names that stand for the object that statement ``since`` bound to ``name``, as far as plain assignments tell."""

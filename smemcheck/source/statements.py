@@ -257,15 +257,25 @@ def forget(interpreter: Interpreter, nodes: Sequence[cst.CSTNode], obstacle: Obs
     ):
         raise Blocked(Obstacle(f"a loop whose length is not known may return: {obstacle.reason}", obstacle.place))
     for name in finder.changed:
-        holder: Frame | None = frame
-        while holder is not None and name not in holder.locals:
-            holder = holder.parent
-        if holder is not None and isinstance(holder.locals[name], (list, dict, set)):
+        if isinstance(_present(interpreter, name, frame), (list, dict, set)):
             raise Blocked(
                 Obstacle(f"'{name}' is changed in a loop whose length is not known: {obstacle.reason}", obstacle.place)
             )
     for name in finder.bound:
         bind_name(interpreter, frame, name, obstacle.again())
+
+
+def _present(interpreter: Interpreter, name: str, frame: Frame) -> Any:
+    """What a name stands for now, in the frame, around it or in its module; ``None`` when nothing binds it."""
+    holder: Frame | None = frame
+    while holder is not None and name not in holder.locals:
+        holder = holder.parent
+    if holder is not None:
+        return holder.locals[name]
+    try:
+        return interpreter.namespace(frame.module).lookup(name)
+    except (KeyError, Raised):
+        return None
 
 
 def _try(interpreter: Interpreter, node: cst.Try, frame: Frame) -> Signal | None:

@@ -22,8 +22,8 @@ class Package:
         for name, text in files.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = textwrap.dedent(text)
-            path.write_text(PREAMBLE + text if preamble and name.endswith(".py") else text)
+            head = PREAMBLE if preamble and name.endswith(".py") else ""
+            path.write_text(head + textwrap.dedent(text))
 
     def read(self, targets=TARGETS, paths=None):
         """The whole reading of the package, or of some of its paths."""

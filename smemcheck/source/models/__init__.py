@@ -164,6 +164,8 @@ class Models:
     def has(self, interpreter: Interpreter, path: str, name: str) -> bool | None:
         """Whether an external module has a name; ``None`` when that is not known."""
         full = self.canonical(f"{path}.{name}")
+        if full in torch_model.ABSENT:
+            return False
         if (
             full in _FUNCTIONS
             or full in _CONSTANTS
@@ -172,8 +174,6 @@ class Models:
             or full in torch_model.PRESENT
         ):
             return True
-        if full in torch_model.ABSENT:
-            return False
         if path.partition(".")[0] == "triton":
             return self.has_triton(path, name)
         if path.partition(".")[0] in sys.stdlib_module_names:
