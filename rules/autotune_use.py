@@ -199,24 +199,31 @@ def _repeated(parameter: str, accesses: list[Effect]) -> str:
                 '{"BLOCK": 128}, pre_hook=lambda nargs: nargs["y_ptr"].zero_()',
                 decorator='key=["n"], cache_results=True',
             ),
-        )
+        ),
+        Example(
+            "the variable that does the same for all kernels",
+            copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}, pre_hook=print'),
+            settings={"environment": (("TRITON_CACHE_AUTOTUNING", "1"),)},
+        ),
     ],
     valid=[
         Example("no hooks", copy_kernel('{"BLOCK": 64}', '{"BLOCK": 128}', decorator='key=["n"], cache_results=True'))
     ],
 )
 def cache_has_no_effect(case: SiteCase) -> Iterator[Observation]:
-    """`cache_results` has no effect, because a config has a `pre_hook`.
+    """`cache_results` or `TRITON_CACHE_AUTOTUNING` has no effect, because a config has a `pre_hook`.
 
     Triton cannot write a hook to disk, so it keeps no timings of a list that has one (`Autotuner.check_disk_cache`), and
     every process tunes anew.
     """
-    if not case.site.options.get("cache_results"):
+    asked = case.site.options.get("cache_results")
+    if not asked:
         return
+    name = asked if isinstance(asked, str) else "cache_results"
     for config in _configs(case.site):
         if config.has_pre_hook:
             yield Observation(
-                f"cache_results has no effect for {case.site.kernel_name}: {config_text(config)} has a pre_hook, and Triton "
+                f"{name} has no effect for {case.site.kernel_name}: {config_text(config)} has a pre_hook, and Triton "
                 "keeps no timings of a list with hooks",
             )
             return

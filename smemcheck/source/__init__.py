@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import symtable
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smemcheck.config import Settings
-from smemcheck.model import Position, Problem, Site, Target
+from smemcheck.model import Position, Problem, Site, SiteKind, Target
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
 from smemcheck.source.module import Module
 from smemcheck.source.scan import may_hold_tuner
 from smemcheck.source.shared_lists import with_list_changes
 from smemcheck.source.sites import FileSites, find_sites, make_sites
+
+_CACHE_VARIABLE = "TRITON_CACHE_AUTOTUNING"
+_TRUE = frozenset({"1", "true", "on"})  # getBoolEnv, include/triton/Tools/Sys/GetEnv.hpp
 
 __all__ = ["Analysis", "SourceReading", "read_sites"]
 
@@ -49,7 +52,8 @@ def read_sites(paths: Sequence[str], targets: Sequence[Target], settings: Settin
             except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
                 reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
                 problems.append(Problem(reason, Position(path, 1)))
-    return SourceReading(with_list_changes(analysis.project, sites), tuple(problems), len(seen), analysis)
+    told = with_list_changes(analysis.project, _with_cache_variable(sites, settings))
+    return SourceReading(told, tuple(problems), len(seen), analysis)
 
 
 def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], problems: list[Problem]) -> None:
@@ -64,6 +68,19 @@ def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], prob
         found = _on_each_target(analysis, module)
         sites.extend(make_sites(found, root))
         problems.extend(dict.fromkeys(p for one in found.values() for p in one.problems))
+
+
+def _with_cache_variable(sites: Sequence[Site], settings: Settings) -> Sequence[Site]:
+    """``TRITON_CACHE_AUTOTUNING`` is ``cache_results`` for every kernel (``Autotuner.__init__``, triton/runtime/autotuner.py)."""
+    value = dict(settings.environment).get(_CACHE_VARIABLE, "")
+    if value.lower() not in _TRUE:
+        return sites
+    return [
+        replace(site, options={**site.options, "cache_results": site.options.get("cache_results") or _CACHE_VARIABLE})
+        if site.kind is SiteKind.AUTOTUNE
+        else site
+        for site in sites
+    ]
 
 
 def _may_matter(path: str, problems: list[Problem]) -> bool:
