@@ -21,7 +21,7 @@ from smemcheck.source.shared_lists import with_list_changes
 from smemcheck.source.sites import FileSites, find_sites, make_sites
 
 _CACHE_VARIABLE = "TRITON_CACHE_AUTOTUNING"
-_TRUE = frozenset({"1", "true", "on"})  # getBoolEnv, include/triton/Tools/Sys/GetEnv.hpp
+_TRUE = frozenset({"1", "true", "on", "yes", "y"})  # getenv_bool of libtriton 3.6 and 3.9, tried
 
 __all__ = ["Analysis", "SourceReading", "read_sites"]
 
