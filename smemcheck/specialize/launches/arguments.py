@@ -101,7 +101,8 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Ar
         return Argument("constexpr", None), "not given"
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
-    return argument_of_value(frozen, parameter), "computed"
+    number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
+    return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 
 
 def _tensor_argument(value: Tensor, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:

@@ -119,6 +119,7 @@ class ExampleInterpreter(Interpreter):
                 "index": self.plan.indices,
                 "flag": self.plan.flags,
                 "text": self.plan.flags,
+                "value": self.plan.flags,
             }
             taken = default
             if kind in ("optional", "index"):

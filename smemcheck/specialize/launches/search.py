@@ -76,10 +76,16 @@ class Launches:
         """Run an entry under plans, plainest first. A run that launches nothing new leads to no further ones."""
         pending: list[tuple[float, Plan]] = [(float(i), plan) for i, plan in enumerate(_PLANS)]
         flipped: set[Hashable] = set()
+        kinds_of_choices: set[str] = set()
+        tried: set[Hashable] = set()
         runs = fruitless = 0
         while pending and runs < MOST_RUNS and fruitless < MOST_FRUITLESS:
             pending.sort(key=lambda item: item[0])
             effort, plan = pending.pop(0)
+            effective = _effective(plan, kinds_of_choices)
+            if effective in tried:
+                continue
+            tried.add(effective)
             runs += 1
             interpreter, plan = self._fitting(entry, plan)
             news = 0
@@ -91,6 +97,7 @@ class Launches:
                     self.signatures[key].add(kinds)
                     news += 1
                 self.found[key].append(Recorded(launch, plan, entry.statement.defined_name or "", effort + penalty))
+            kinds_of_choices.update(choice.kind for choice in interpreter.choices.values())
             fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
             if plan.dtype == _SINGLE or (not news and runs > len(_PLANS)):
                 continue
@@ -129,6 +136,13 @@ class Launches:
 
 
 _COST = {"optional": 5, "index": 5, "flag": 5, "text": 5, "value": 8, "dtype": 7, "condition": 8}
+
+
+def _effective(plan: Plan, kinds: set[str]) -> Hashable:
+    """What of a plan can make a difference where code makes these kinds of choices."""
+    flags = plan.flags and not kinds.isdisjoint(("flag", "text", "value"))
+    optional, indices = plan.optional and "optional" in kinds, plan.indices and "index" in kinds
+    return plan.choices, plan.dtype, plan.sizes.dimension, optional, indices, flags, plan.index if indices else ""
 
 
 def _flips(choice: Choice, plan: Plan, effort: float, flipped: set[Hashable]) -> Iterator[tuple[float, Plan]]:

@@ -1,0 +1,199 @@
+"""What the code that launches a kernel says of its arguments: a small module, and the specialisations that follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from smemcheck.config import ParameterValues, Settings
+from smemcheck.model import Dtype, SiteKind
+from smemcheck.rules.devices import resolve_target
+from smemcheck.specialize import bind, launch_sites, specialize
+
+SM_90 = resolve_target("sm_90")
+
+ATTENTION = """
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["T"])
+@triton.jit
+def kernel(q, k, bias, out, stride_t, stride_d, T, scale, D: tl.constexpr, BLOCK_D: tl.constexpr, HAS_BIAS: tl.constexpr,
+           CAUSAL: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK_D)
+    x = tl.load(q + i * stride_d) * scale
+    if HAS_BIAS:
+        x += tl.load(bias + i)
+    if CAUSAL:
+        x += tl.load(k + i)
+    tl.store(out + i, x)
+
+def attention(q, k, bias=None, causal: bool = True):
+    B, H, T, D = q.shape
+    out = torch.empty_like(q)
+    kernel[(B * H,)](q, k, bias, out, q.stride(2), q.stride(3), T, D ** -0.5,
+                     D=D, BLOCK_D=triton.next_power_of_2(D), HAS_BIAS=bias is not None, CAUSAL=causal)
+    return out
+"""
+
+
+def specializations(read, text, cap=64, **options):
+    (site,), project = read(text)
+    return [s for s in specialize(site, project, Settings(max_specializations=cap, **options), ())]
+
+
+def types_of(specialization):
+    constants = dict(specialization.constexprs)
+    return {name: constants.get(name) if kind == "constexpr" else kind for name, kind in specialization.signature}
+
+
+def test_the_plain_call_comes_first(read):
+    first = types_of(specializations(read, ATTENTION)[0])
+    assert first == {
+        "q": "*fp16", "k": "*fp16", "bias": None, "out": "*fp16", "stride_t": "i32", "stride_d": 1, "T": "i32", "scale": "fp32",
+        "D": 64, "BLOCK_D": 64, "HAS_BIAS": False, "CAUSAL": True, "BLOCK": None,
+    }
+
+
+def test_flags_and_optional_tensors_move_together_with_what_follows_from_them(read):
+    seen = {(s["bias"], s["HAS_BIAS"], s["CAUSAL"]) for s in map(types_of, specializations(read, ATTENTION))}
+    assert ("*fp16", True, True) in seen
+    assert (None, False, False) in seen
+    assert all((bias is not None) == has for bias, has, _ in seen)
+
+
+def test_sizes_are_swept_in_lockstep(read):
+    assert {(s["D"], s["BLOCK_D"]) for s in map(types_of, specializations(read, ATTENTION))} == {(64, 64), (128, 128)}
+
+
+def test_each_class_is_tried_in_16_and_32_bits(read):
+    assert {(s["q"], s["out"]) for s in map(types_of, specializations(read, ATTENTION))} == {
+        ("*fp16", "*fp16"), ("*fp32", "*fp32")}
+
+
+def test_the_cap_keeps_the_plainest(read):
+    every = specializations(read, ATTENTION)
+    assert specializations(read, ATTENTION, cap=3) == every[:3]
+
+
+def test_what_the_user_binds_stands_over_the_launch(read):
+    bound = specializations(read, ATTENTION, bind=(ParameterValues("D", (32,)),))
+    assert {s["D"] for s in map(types_of, bound)} == {32}
+
+
+def test_each_assumption_says_which_launch_it_rests_on(read):
+    first = specializations(read, ATTENTION)[0]
+    reasons = {a.parameter: a for a in first.assumptions}
+    assert reasons["out"].because == "a tensor whose dtype is the caller's choice in an example launch from attention()"
+    assert reasons["D"].position.line == 21
+
+
+def test_a_value_that_the_code_does_not_tell_is_left_to_the_kernel(read):
+    text = ATTENTION.replace("def attention(q", "import elsewhere\n\ndef attention(q").replace(
+        "D ** -0.5", "elsewhere.scale()")
+    assert {s["scale"] for s in map(types_of, specializations(read, text))} == {"fp32"}
+
+
+AUTOGRAD = """
+@triton.autotune([triton.Config({"BLOCK": 64})], key=["N"])
+@triton.jit
+def backward_kernel(x, dy, dx, rstd, N: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(dx + i, tl.load(dy + i) * tl.load(x + i) * tl.load(rstd))
+
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        rstd = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+        ctx.save_for_backward(x, rstd)
+        ctx.size = x.shape[-1]
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, rstd = ctx.saved_tensors
+        dx = torch.empty_like(dy)
+        backward_kernel[(1,)](x, dy, dx, rstd, N=ctx.size)
+        return dx
+
+def norm(x: torch.Tensor):
+    return Norm.apply(x)
+"""
+
+
+def test_a_backward_pass_sees_what_forward_saved(read):
+    first = types_of(specializations(read, AUTOGRAD)[0])
+    assert first == {"x": "*fp16", "dy": "*fp16", "dx": "*fp16", "rstd": "*fp32", "N": 64, "BLOCK": None}
+
+
+def test_an_asserted_dtype_is_followed(read):
+    text = AUTOGRAD.replace("def forward(ctx, x):", "def forward(ctx, x):\n        assert x.dtype == torch.float32")
+    assert {s["x"] for s in map(types_of, specializations(read, text))} == {"*fp32"}
+
+
+DTYPES = """
+DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.heuristics({"HAS_SCALE": lambda args: args["scale"] is not None})
+@triton.jit
+def cast(x, y, scale, MODE: tl.constexpr, DTYPE: tl.constexpr, HAS_SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i).to(DTYPE)
+    if HAS_SCALE:
+        v = v * scale
+    tl.store(y + i, v)
+
+def run(x, scale: float | None = None, mode: str = "plain"):
+    if mode not in ("plain", "fast"):
+        raise ValueError(mode)
+    cast[(1,)](x.t(), x.float(), scale, MODE=mode, DTYPE=DTYPES[x.dtype])
+"""
+
+
+def test_dtypes_go_through_tables_and_texts_through_their_checks(read):
+    seen = {(s["x"], s["y"], s["DTYPE"], s["MODE"]) for s in map(types_of, specializations(read, DTYPES))}
+    assert ("*fp16", "*fp32", Dtype("fp16"), "plain") in seen
+    assert ("*fp16", "*fp32", Dtype("fp16"), "fast") in seen
+    assert ("*fp32", "*fp32", Dtype("fp32"), "plain") in seen
+
+
+def test_heuristics_see_the_numbers_of_the_launch(read):
+    (site,), project = read(DTYPES)
+    bound = []
+    for specialization in specialize(site, project, Settings(max_specializations=64), ()):
+        bound.append(bind(site, specialization, site.answers["sm_90"].configs[0], SM_90, project))
+    assert {(s["scale"], s["HAS_SCALE"]) for s in map(types_of, bound)} >= {(None, False), ("fp32", True)}
+
+
+FIXED = """
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+@triton.jit
+def helper(x):
+    return x + 1
+
+def run(x: torch.Tensor):
+    y = torch.empty_like(x)
+    scale[(4,)](x, y, x.numel(), BLOCK=1024, num_warps=8, num_stages=2)
+"""
+
+
+@pytest.fixture
+def fixed(read, tmp_path):
+    _, project = read(FIXED)
+    (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
+    return site, project
+
+
+def test_a_launch_without_an_autotuner_is_a_site_with_the_launch_s_options(fixed):
+    site, _ = fixed
+    assert (site.kernel_name, site.kind) == ("scale", SiteKind.LAUNCH)
+    (config,) = site.answers["sm_90"].configs
+    assert (config.num_warps, config.num_stages) == (8, 2)
+
+
+def test_its_specialisations_carry_their_config(fixed):
+    site, project = fixed
+    first = specialize(site, project, Settings(), ())[0]
+    assert (first.config.num_warps, dict(first.constexprs)["BLOCK"]) == (8, 1024)
+    assert types_of(first)["y"] == "*fp16"
