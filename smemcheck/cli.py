@@ -64,7 +64,6 @@ _SOURCE_OPTIONS = _options(
     click.option(
         "--exclude", multiple=True, metavar="PATTERN", help="Files to leave out, as in .gitignore (repeatable)."
     ),
-    click.option("--no-launches", is_flag=True, help="Leave out kernels without an autotuner."),
     click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="pyproject.toml to use."),
     click.option(
         "--select", multiple=True, metavar="CODE", help="Report these rules only; SMC1 is a family (repeatable)."
@@ -112,6 +111,7 @@ _LOWERING_OPTIONS = _options(
 @cli.command()
 @_SOURCE_OPTIONS
 @_LOWERING_OPTIONS
+@click.option("--no-launches", is_flag=True, help="Leave out kernels without an autotuner.")
 @click.option("--verify", is_flag=True, help="Launch every config on this machine's GPU and compare.")
 @click.option("--verify-with", metavar="MODULE:FUNCTION", help="Import this function and let it launch the kernels.")
 def check(paths: tuple[str, ...], **options: Any) -> None:
@@ -129,12 +129,13 @@ def check(paths: tuple[str, ...], **options: Any) -> None:
 
 @cli.command()
 @_SOURCE_OPTIONS
+@click.option("--launches", is_flag=True, help="Also kernels without an autotuner, with the configs of their launches.")
 def sites(paths: tuple[str, ...], **options: Any) -> None:
     """Show the kernels under PATH... and their configs for each target; nothing is compiled."""
     with _errors_said(options["traceback"]), _standard_input(paths) as found:
         from smemcheck.pipeline import sites as run
 
-        settings = _settings(found, options)
+        settings = _settings(found, {**options, "no_launches": not options["launches"]})
         _finish(run(found, settings), settings, options, lowered=False)
 
 

@@ -134,11 +134,11 @@ def test_per_file_ignores_are_relative_to_pyproject(run, tmp_path: Path) -> None
     assert "SMC401" not in run("sites", "pkg").stdout
 
 
-def test_kernels_without_an_autotuner_can_be_left_out(run, tmp_path: Path) -> None:
+def test_kernels_without_an_autotuner_are_listed_when_asked_for(run, tmp_path: Path) -> None:
     launch = "\n\ndef launch(x):\n    plain[(1,)](x, BLOCK=64)\n"
     kernel = "\n\n@triton.jit\ndef plain(x_ptr, BLOCK: tl.constexpr):\n    tl.store(x_ptr + tl.arange(0, BLOCK), 0)\n"
     (tmp_path / "kernel.py").write_text(KERNEL + kernel + launch)
-    assert "plain (launch)\n" in run("sites", "kernel.py").stdout
-    without = run("sites", "kernel.py", "--no-launches").stdout
+    assert "plain (launch)\n" in run("sites", "kernel.py", "--launches").stdout
+    without = run("sites", "kernel.py").stdout
     assert "plain" not in without
     assert "kernel.py:7 outer\n" in without
