@@ -17,6 +17,9 @@ _FLAG_NAME = re.compile(
     re.IGNORECASE,
 )
 
+_SIZE_NAME = re.compile(r"BLOCK|DIM|SIZE|HEAD|LEN|WIDTH|CHUNK|PAD|POW|NUM|^[A-Z]{1,2}$|^N_", re.IGNORECASE)
+_LARGEST_MODE = 8  # a number above it is a size
+
 
 def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], elsewhere: set[str]) -> list[Proposal]:
     """The proposals with a value for every constexpr: numbers 64 and 128 in step, flags off and on."""
@@ -59,4 +62,23 @@ def _guess(name: str, use: KernelUse, source: str, step: int) -> tuple[Value, st
         rf"\b(if|elif|and|or|not|while)\s+\(?\s*{word}\s*\)?\s*(:|and\b|or\b|else\b|\)|$)", source
     ):
         return step >= 2, "no launch says it; the kernel uses it as a flag, so both are tried"
+    cases = _cases(name, source)
+    if cases:
+        listed = ", ".join(map(str, cases))
+        return cases[step % len(cases)], f"no launch says it; the kernel tells {listed} apart, and each is tried"
     return 64 if step % 2 == 0 else 128, "no launch says it; 64 and 128 are tried"
+
+
+def _cases(name: str, source: str) -> list[int]:
+    """The values that comparisons with small numbers tell apart: a parameter that stands for one of a few modes."""
+    if _SIZE_NAME.search(name):
+        return []
+    found: set[int] = set()
+    for operator, text in re.findall(rf"\b{re.escape(name)}\s*(==|!=|<=|>=|<|>)\s*(\d+)\b(?!\s*[.*/+-])", source):
+        number = int(text)
+        if number > _LARGEST_MODE:
+            return []
+        found |= {number} if operator in {"==", "!="} else {number, number + (1 if operator in {"<=", ">"} else -1)}
+    if len(found) == 1:
+        found.add(max(found) + 1)
+    return sorted(number for number in found if number >= 0)

@@ -142,7 +142,16 @@ def _effective(plan: Plan, kinds: set[str]) -> Hashable:
     """What of a plan can make a difference where code makes these kinds of choices."""
     flags = plan.flags and not kinds.isdisjoint(("flag", "text", "value"))
     optional, indices = plan.optional and "optional" in kinds, plan.indices and "index" in kinds
-    return plan.choices, plan.dtype, plan.sizes.dimension, optional, indices, flags, plan.index if indices else ""
+    return (
+        plan.choices,
+        plan.dtype,
+        plan.sizes.dimension,
+        plan.sizes.batch,
+        optional,
+        indices,
+        flags,
+        plan.index if indices else "",
+    )
 
 
 def _flips(choice: Choice, plan: Plan, effort: float, flipped: set[Hashable]) -> Iterator[tuple[float, Plan]]:

@@ -101,7 +101,7 @@ class Geometry:
 
     def stride(self, index: int) -> int:
         """The stride of one dimension in elements. Raises :class:`IndexError`."""
-        dims = self.settle(max(index + 1, 2)) if index >= 0 and self.dims is None else self.settled()
+        dims = self.settle(max(index + 1, self.sizes.rank)) if index >= 0 and self.dims is None else self.settled()
         if self.strides is not None:
             return self.strides[index]
         position = index if index >= 0 else index + len(dims)

@@ -80,6 +80,7 @@ _SAME = frozenset(
         "logsigmoid",
     }
 )
+_NUMBERS = frozenset({"size", "stride", "dim", "numel", "nelement", "__len__", "element_size"})
 _RETURNS_BOOL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"})
 _DTYPE_CLASSES = {
     "LongTensor": "int64",
@@ -176,6 +177,8 @@ def method(value: Tensor, name: str, call: Call) -> Any:
         try:
             return known(value, call)
         except (IndexError, TypeError, ZeroDivisionError, ValueError):
+            if name in _NUMBERS:
+                return call.unknown(f"{name}() of a tensor of unknown sizes is not known")
             return like(value, geometry=Geometry(value.geometry.sizes))
     if name in _CASTS:
         return like(value, External(f"torch.{_CASTS[name]}"))
