@@ -1,0 +1,54 @@
+"""Constexprs that nothing in the source gives a value: which values are tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from smemcheck import pipeline
+from smemcheck.config import Settings
+from smemcheck.rules.example import needs
+
+KERNEL = """\
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({{"BLOCK": 64}}), triton.Config({{"BLOCK": 128}})], key=["n"])
+@triton.jit
+def kernel(x_ptr, n, {name}: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    {condition}
+        x = x * 2
+    tl.store(x_ptr + offsets, x)
+"""
+
+
+def tried(folder: Path, name: str, condition: str) -> list[object]:
+    (folder / "kernel.py").write_text(KERNEL.format(name=name, condition=condition), encoding="utf-8")
+    report = pipeline.check(
+        [str(folder / "kernel.py")],
+        Settings(targets=("sm_90",), cache=False),
+        lower=lambda jobs: ((index, needs(0)) for index in range(len(jobs))),
+    )
+    values = [dict(entry.specialization.constexprs)[name] for entry in report.specializations]
+    return sorted(dict.fromkeys(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "values"),
+    [
+        ("STAGE", "if STAGE == 1:", [1, 2]),
+        ("MODE", "if MODE == 0 or MODE == 3:", [0, 3]),
+        ("SPLIT_K", "if SPLIT_K > 1:", [1, 2]),
+        ("STATE_SIZE", "if STATE_SIZE > 1:", [64, 128]),
+        ("FOLD", "if FOLD >= 64:", [64, 128]),
+        ("IS_CAUSAL", "if IS_CAUSAL:", [False, True]),
+    ],
+)
+def test_what_the_kernel_compares_with_is_tried(
+    tmp_path: Path, name: str, condition: str, values: list[object]
+) -> None:
+    assert tried(tmp_path, name, condition) == values
