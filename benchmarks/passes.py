@@ -1,0 +1,52 @@
+"""The limit: the time that Triton's own frontend and passes take for the distinct work, and nothing else.
+
+    python passes.py JOBS.jsonl
+
+Does in one process what the worker does, with a clock around Triton's stages. Prints one JSON object: seconds, by stage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    from triton.compiler import ASTSource
+
+    from smemcheck.lower.worker import lowering
+    from smemcheck.lower.worker.main import Worker
+
+    seconds: Counter[str] = Counter()
+
+    def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            began = time.process_time()
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                seconds[stage] += time.process_time() - began
+
+        return call
+
+    ASTSource.make_ir = timed("frontend", ASTSource.make_ir)
+    stages_of = lowering._stages
+
+    def timed_stages(request: Any) -> dict[str, Any]:
+        stages = stages_of(request)
+        return {name: timed(name, stage) for name, stage in stages.items()}
+
+    lowering._stages = timed_stages
+    worker = Worker()
+    for line in dict.fromkeys(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()):
+        worker.answer(json.loads(line))
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    main()
