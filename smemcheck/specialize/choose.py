@@ -11,6 +11,7 @@ from smemcheck.config import ParameterValues, Scalar, Settings
 from smemcheck.errors import did_you_mean
 from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization, Unknown
 from smemcheck.specialize.bind import Evaluates, without_value
+from smemcheck.specialize.comments import values_in_comments
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type
 from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
@@ -27,10 +28,13 @@ def specialize(
     without a recorded line when recorded lines name configs, because then those lines are all that is asked.
     """
     lines = _recorded_lines(site, recorded)
+    comments = values_in_comments(site, project)
+    if isinstance(comments, Unknown):
+        return (comments,)
     if not lines and any(file.names_configs for file in recorded):
         return ()
     of_lines = tuple(_of_line(site, number, entry) for number, entry in lines)
-    if lines and not settings.bind:
+    if lines and not settings.bind and not comments:
         return of_lines
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
     if kernel is None:
@@ -40,11 +44,11 @@ def specialize(
         use = parameter_kinds(kernel)
     except (SyntaxError, RecursionError) as error:
         return (Unknown(f"the kernel's body cannot be read: {error}", site.position),)
-    bound = _Given(settings.bind, "--bind")
+    bound = [_Given(comments, "a comment at the kernel"), _Given(settings.bind, "--bind")]
     if lines:
         return tuple(one for answer in of_lines for one in _override(site, use, answer, bound, settings))
     tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
-    given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), bound]
+    given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), *bound]
     proposals = proposals_of(site, use, project, settings, _set_elsewhere(site))
     return tuple(_inferred(site, use, given, proposals, settings))
 
@@ -88,13 +92,13 @@ def _of_line(site: Site, number: int, entry: Recorded) -> Specialization:
 
 
 def _override(
-    site: Site, use: KernelUse, answer: Specialization, bound: _Given, settings: Settings
+    site: Site, use: KernelUse, answer: Specialization, bound: Sequence[_Given], settings: Settings
 ) -> Iterator[Specialization | Unknown]:
     """A recorded specialisation with what ``--bind`` says put over it."""
     if answer.unknown is not None:
         yield answer
         return
-    for arguments, assumptions in _combinations(site, use, [bound], settings):
+    for arguments, assumptions in _combinations(site, use, bound, settings):
         yield arguments if isinstance(arguments, Unknown) else _put(answer, arguments, assumptions)
 
 
@@ -118,8 +122,9 @@ def _inferred(
     kinds = {kind.parameter: kind for kind in use.kinds}
     set_elsewhere = _set_elsewhere(site)
     combinations = list(_combinations(site, use, given, settings))
-    merged = itertools.islice(_with_launches(combinations, proposals), settings.max_specializations)
-    for arguments, assumptions, proposal in merged:
+    merged = list(_with_launches(combinations, proposals))
+    left_out = _left_out(len(merged), settings) if proposals else []
+    for arguments, assumptions, proposal in merged[: settings.max_specializations]:
         if isinstance(arguments, Unknown):
             yield arguments
             continue
@@ -138,9 +143,17 @@ def _inferred(
                 tuples[0].position,
             )
         else:
-            built = _build(site, kinds, arguments, assumptions)
+            built = _build(site, kinds, arguments, [*assumptions, *left_out])
             numbers = () if proposal is None else tuple((n, v) for n, v in proposal.numbers if n in arguments)
             yield replace(built, config=proposal.config if proposal else None, launch_values=numbers)
+
+
+def _left_out(total: int, settings: Settings) -> list[Assumption]:
+    """That there are more ways to launch the kernel than are judged."""
+    if total <= settings.max_specializations:
+        return []
+    left = f"{total - settings.max_specializations} of {total} ways to launch it left out"
+    return [Assumption("*", left, f"max-specializations is {settings.max_specializations}")]
 
 
 def _with_launches(

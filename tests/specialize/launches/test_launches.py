@@ -77,6 +77,21 @@ def test_what_the_user_binds_stands_over_the_launch(read):
     assert {s["D"] for s in map(types_of, bound)} == {32}
 
 
+def test_a_comment_at_the_kernel_stands_over_the_launch_and_bind_over_the_comment(read):
+    text = ATTENTION.replace("def kernel(q, k, bias, out,", "def kernel(q, k, bias, out,  # smemcheck: D=32, q=*bf16\n          ")
+    said = [types_of(s) for s in specializations(read, text)]
+    assert {(s["D"], s["q"]) for s in said} == {(32, "*bf16")}
+    bound = specializations(read, text, bind=(ParameterValues("D", (16,)),))
+    assert {(s["D"], s["q"]) for s in map(types_of, bound)} == {(16, "*bf16")}
+
+
+def test_what_the_cap_leaves_out_is_counted(read):
+    every = len(specializations(read, ATTENTION))
+    first = specializations(read, ATTENTION, cap=3)[0]
+    left = next(a for a in first.assumptions if a.parameter == "*")
+    assert (left.value, left.because) == (f"{every - 3} of {every} ways to launch it left out", "max-specializations is 3")
+
+
 def test_each_assumption_says_which_launch_it_rests_on(read):
     first = specializations(read, ATTENTION)[0]
     reasons = {a.parameter: a for a in first.assumptions}
