@@ -52,3 +52,39 @@ def test_what_the_kernel_compares_with_is_tried(
     tmp_path: Path, name: str, condition: str, values: list[object]
 ) -> None:
     assert tried(tmp_path, name, condition) == values
+
+
+LAUNCHED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0)
+
+
+def launch(x: torch.Tensor, num_warps: int, num_stages: int):
+    kernel[(1,)](x, BLOCK=64, num_warps=num_warps, num_stages=num_stages)
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "options"),
+    [
+        ("", []),
+        ("\n\ndef caller(x: torch.Tensor):\n    launch(x, num_warps=8, num_stages=1)\n", [(8, 1)]),
+    ],
+    ids=["nobody says how many", "a caller says it"],
+)
+def test_the_options_of_a_launch_are_never_invented(
+    tmp_path: Path, caller: str, options: list[tuple[int, int]]
+) -> None:
+    (tmp_path / "kernel.py").write_text(LAUNCHED + caller, encoding="utf-8")
+    report = pipeline.check(
+        [str(tmp_path / "kernel.py")],
+        Settings(targets=("sm_90",), cache=False),
+        lower=lambda jobs: ((index, needs(0)) for index in range(len(jobs))),
+    )
+    assert [(result.config.num_warps, result.config.num_stages) for result in report.results] == options

@@ -43,6 +43,9 @@ _NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "g
 """Texts that callers give for parameters of these names where the code compares them with nothing."""
 
 
+_COMPILER_OPTION = re.compile(r"(?i)warps|stages|num_ctas|maxnreg")
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A top-level function or class of the source to start from."""
@@ -110,6 +113,15 @@ class Callers:
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
 
+    def _applies(self, key: tuple[str, int]) -> bool:
+        """Whether a function wraps an autograd function: users call it, whatever else does."""
+        statement = self.entries[key].statement
+        return (
+            statement.kind == "def"
+            and ".apply(" in statement.text
+            and not (statement.defined_name or "_").startswith("_")
+        )
+
     def reaching(self, path: str, name: str, line: int) -> list[tuple[Entry, bool]]:
         """Definitions that may lead to a launch of the kernel ``name`` defined on ``line``, and whether nothing leads to them.
 
@@ -151,10 +163,10 @@ class Callers:
                     level[caller.key] = level[entry.key] + 1
                     pending.append(caller)
         reached = [key for key in graph.nodes if level.get(key, 0) > 0]
-        tops = [key for key in reached if graph.out_degree(key) == 0]
+        tops = [key for key in reached if graph.out_degree(key) == 0 or self._applies(key)]
         tops.sort(key=lambda key: (self.entries[key].module.path != path, level[key]))
         rest = sorted((key for key in reached if key not in tops), key=lambda key: level[key])
-        order = [*tops[:4], *rest]
+        order = [*tops[:5], *rest]
         return [(self.entries[key], key in tops) for key in order][:_MOST_ENTRIES]
 
 
@@ -256,6 +268,13 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
     def made() -> Any:
         return _tensor(interpreter, name, annotation, facts.dimensions)
 
+    if _COMPILER_OPTION.search(name) and (not has_default or default is None):
+        # An invented number of warps or stages would be reported as if somebody launched with it.
+        return (
+            None
+            if has_default
+            else Obstacle(f"the caller of {function.name}() chooses {name}", Place(function.unit, parameter))
+        )
     if has_default and isinstance(default, bool):
         return default if interpreter.pick(key, "flag", 2) == 0 else not default
     if has_default and default is None:
@@ -315,6 +334,8 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
             )
     if is_tensor:
         return made()
+    if _INTEGER_TENSOR.search(name) and not annotation:
+        return None if interpreter.pick(key, "index", 2) == 0 else made()
     if texts or name in _NAMED:
         texts = texts or _NAMED[name]
         return texts[interpreter.pick(key, "text", len(texts))]
