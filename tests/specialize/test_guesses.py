@@ -87,4 +87,5 @@ def test_the_options_of_a_launch_are_never_invented(
         Settings(targets=("sm_90",), cache=False),
         lower=lambda jobs: ((index, needs(0)) for index in range(len(jobs))),
     )
-    assert [(result.config.num_warps, result.config.num_stages) for result in report.results] == options
+    found = {(result.config.num_warps, result.config.num_stages): None for result in report.results}  # for each dtype
+    assert list(found) == options
