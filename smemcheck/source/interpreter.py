@@ -286,6 +286,8 @@ class Evaluator:
             path.obstacle = blocked.obstacle
         except RecursionError:
             path.obstacle = Obstacle("the source is nested too deeply")
+        except MemoryError:
+            path.obstacle = Obstacle("evaluating it takes more memory than there is")
         del script[len(interpreter.conditions) :]
         path.conditions = tuple(interpreter.conditions)
         path.tuners = interpreter.tuners

@@ -11,6 +11,10 @@ from libcst.metadata import CodeRange, PositionProvider
 
 from smemcheck.model import Position
 from smemcheck.source.scan import Span, header_end, identifiers, split_statements
+from smemcheck.source.values import Blocked, Obstacle
+
+_TOKENS = 200_000  # libcst takes some 30 µs for each
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,7 +193,9 @@ class Module:
         return [s.index for s in self.statements if s.kind == "from" and re.search(r"import\s*\(?\s*\*", s.text)]
 
     def parse(self, text: str, line: int) -> Unit:
-        """Parse ``text``, which starts on ``line`` of the file. Raises :class:`SyntaxProblem`."""
+        """Parse ``text``, which starts on ``line`` of the file. Raises :class:`SyntaxProblem` and :class:`Blocked`."""
+        if len(text) > _TOKENS and len(_TOKEN.findall(text)) > _TOKENS:
+            raise Blocked(Obstacle("the statement is too long to be parsed in time", Position(self.path, line)))
         try:
             tree = cst.parse_module(text)
         except cst.ParserSyntaxError as error:

@@ -270,7 +270,9 @@ def contains(interpreter: Interpreter, container: Any, item: Any, place: Place) 
             return item.again()
         return bool(guarded(operator.contains, place, container, item))
     if isinstance(container, range):
-        return item.again() if isinstance(item, Obstacle) else item in container
+        if isinstance(item, float):  # Python would try one number after the other
+            return item.is_integer() and int(item) in container
+        return item.again() if isinstance(item, Obstacle) else isinstance(item, int) and item in container
     if isinstance(container, (dict, set, frozenset)) and is_hashable(item) and not isinstance(item, Obstacle):
         return item in container
     from smemcheck.source.interpreter import iterate

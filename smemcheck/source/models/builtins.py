@@ -259,6 +259,8 @@ def _plain(function: Callable[..., Any]) -> Callable[[Call], Any]:
             return call.unknown(f"{function.__name__}() of a {type_name(arguments[0])} is not modelled")
         if function is pow and all(isinstance(a, int) for a in arguments):
             call.interpreter.check_size(arguments[0].bit_length() * max(arguments[1], 0) // 64, call.place)
+        if function is bytes and arguments and isinstance(arguments[0], int):
+            call.interpreter.check_size(arguments[0], call.place)
         return guarded(functools.partial(function, **call.keywords), call.place, *arguments)
 
     return model

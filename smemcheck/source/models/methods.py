@@ -168,6 +168,13 @@ def _format(value: str, call: Call) -> Any:
     return guarded(lambda: value.format(*arguments, **keywords), call.place)
 
 
+def _replace(value: str, call: Call) -> Any:
+    old, new = call.argument(0, "old"), call.argument(1, "new")
+    if isinstance(old, str) and isinstance(new, str):
+        call.interpreter.check_size(len(value) + value.count(old) * max(len(new) - len(old), 0), call.place)
+    return _nothing_to_share("replace")(value, call)
+
+
 def _nothing_to_share(name: str) -> Method:
     """A method that reads plain data and returns a new value."""
 
@@ -224,6 +231,7 @@ SET: dict[str, Method] = {
 STRING: dict[str, Method] = {
     "join": _join,
     "format": _format,
+    "replace": _replace,
     **{
         n: _nothing_to_share(n)
         for n in (
@@ -237,7 +245,6 @@ STRING: dict[str, Method] = {
             "splitlines",
             "startswith",
             "endswith",
-            "replace",
             "find",
             "rfind",
             "index",
