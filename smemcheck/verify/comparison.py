@@ -17,9 +17,8 @@ from rich.table import Table
 from smemcheck.model import Footprint, Result, VerdictKind
 from smemcheck.report.json_report import config_as_json, document
 from smemcheck.rules.wording import config_text
+from smemcheck.verify.gpu_child import CAUGHT
 from smemcheck.verify.hardware import Observation, Verification
-
-_PRUNED = frozenset(("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def observed_verdict(seen: Mapping[str, Any]) -> VerdictKind:
     error = seen.get("compile_error") or seen.get("load_error") or seen.get("launch_error")
     if error is None:
         return VerdictKind.FITS
-    return VerdictKind.PRUNED if error in _PRUNED else VerdictKind.CRASHES
+    return VerdictKind.PRUNED if error in CAUGHT else VerdictKind.CRASHES
 
 
 def _different_numbers(predicted: Footprint, seen: Mapping[str, Any]) -> list[str]:

@@ -7,16 +7,21 @@ unless ``--verify-with`` names a function.
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from smemcheck.lower.worker.lowering import Request
 from smemcheck.lower.worker.slices import Slice
 from smemcheck.verify.launch_arguments import UnbuildableError, build_arguments
+
+CAUGHT = frozenset(("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"))
+"""Names of the exceptions that ``Autotuner._bench`` counts as pruned (triton/runtime/autotuner.py, 3.4 to 3.9)."""
 
 _GRID = (1, 1, 1)  # what is measured does not depend on it, and one program keeps its accesses near the tensors' start
 
@@ -38,16 +43,24 @@ def main() -> None:
         return
     kernel = Slice(json.loads(request["kernel"]))
     call = _user_call(request["call"])
-    launches = [_Launch(kernel, job, call) for job in request["jobs"]]
-    for index in request["launch"]:
+    launches = {index: _Launch(kernel, request["jobs"][index], call) for index in request["launch"]}
+    for index, launch in launches.items():
         send({"begin": index})
-        observed = launches[index].observe()
-        send({"config": index, "observed": observed})
-        if "launch_error" in observed:
-            os._exit(3)  # the context may be lost, and with it every later answer
-    if len(request["tune"]) > 1:
-        send({"begin": None})
-        send({"tuned": _tuned([launches[index] for index in request["tune"]])})
+        launch.compile()
+    send({"waiting": True})
+    with Path(request["lock"]).open("wb") as lock:
+        # Compilations run beside those of other kernels; the GPU belongs to one process at a time, so that times mean something.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for index, launch in launches.items():
+            send({"begin": index})
+            launch.launch()
+            send({"config": index, "observed": launch.observed})
+            if "launch_error" in launch.observed:
+                os._exit(3)  # the context may be lost, and with it every later answer
+        tunable = [index for index, launch in launches.items() if launch.survives_tuning]
+        if request["tunes"] and len(tunable) > 1:
+            send({"begin": None})
+            send({"tuned": _tuned([launches[index] for index in tunable]), "indices": tunable})
 
 
 def _select_device(arch: int | str) -> str | None:
@@ -86,37 +99,52 @@ class _Launch:
         self.constants = {names[path[0]]: item for path, item in self.request.constants.items() if len(path) == 1}
         self.options = {name: item for name, item in self.request.arguments.items() if name not in names}
         self.tuned = job["tuned"]
+        self.compiled: Any = None
+        self.observed: dict[str, Any] = {}
 
-    def observe(self) -> dict[str, Any]:
-        """Compile, load, launch and wait; what Triton and the driver said at each step."""
-        import torch
-
+    def compile(self) -> None:
+        """Compile; what Triton says of it."""
         try:
-            compiled = self._run(warmup=True)
+            self.compiled = self._run(warmup=True)
         except UnbuildableError as error:
-            return {"unbuildable": str(error)}
+            self.observed = {"unbuildable": str(error)}
+            return
         except Exception as error:  # noqa: BLE001 - what Triton raises is the answer
-            return {"compile_error": type(error).__name__, "message": _first_line(error)}
-        metadata = compiled.metadata
-        observed: dict[str, Any] = {
+            self.observed = {"compile_error": type(error).__name__, "message": _first_line(error)}
+            return
+        metadata = self.compiled.metadata
+        self.observed = {
             "shared_memory": metadata.shared,
             "tensor_memory": getattr(metadata, "tmem_size", None) or 0,
-            "other_specialization": self._other_specialization(compiled.src),
+            "other_specialization": self._other_specialization(self.compiled.src),
         }
+
+    def launch(self) -> None:
+        """Load, launch and wait, if it compiled; what Triton and the driver say at each step."""
+        import torch
+
+        if self.compiled is None:
+            return
         try:
-            compiled._init_handles()  # noqa: SLF001 - Triton has no public way to load without launching
+            # Triton has no public way to load without launching.
+            self.compiled._init_handles()  # noqa: SLF001
         except Exception as error:  # noqa: BLE001
             fields = {name: getattr(error, name, None) for name in ("name", "required", "limit")}
-            return {**observed, "load_error": type(error).__name__, "message": _first_line(error), **fields}
-        if compiled.n_regs is not None:
-            observed["registers"], observed["spill_bytes"] = compiled.n_regs, compiled.n_spills * 4
+            self.observed |= {"load_error": type(error).__name__, "message": _first_line(error), **fields}
+            return
+        if self.compiled.n_regs is not None:
+            self.observed |= {"registers": self.compiled.n_regs, "spill_bytes": self.compiled.n_spills * 4}
         try:
             self._run(warmup=False)
             torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001
-            observed["launch_error"] = type(error).__name__
-            observed["message"] = _first_line(error)
-        return observed
+            self.observed |= {"launch_error": type(error).__name__, "message": _first_line(error)}
+
+    @property
+    def survives_tuning(self) -> bool:
+        """Whether the autotuner gets past the config: it raises what it does not count as pruned."""
+        errors = [self.observed.get(name, "OutOfResources") for name in ("compile_error", "load_error")]
+        return "unbuildable" not in self.observed and all(error in CAUGHT for error in errors)
 
     def _run(self, *, warmup: bool) -> Any:
         if self.call is None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,21 @@ def verify(
     groups, left_out = _groups(report, answered)
     observations: list[Observation] = []
     notes: list[str] = []
-    for number, group in enumerate(groups, start=1):
-        observations += _Site(group, settings, target, call, notes).observed()
-        if progress:
-            progress("kernels launched", number, len(groups))
+    with (
+        tempfile.TemporaryDirectory(prefix="smemcheck-verify-") as scratch,
+        ThreadPoolExecutor(_children(settings)) as pool,
+    ):
+        running = [pool.submit(_Site(group, settings, target, call, notes, scratch).observed) for group in groups]
+        for number, done in enumerate(running, start=1):
+            observations += done.result()
+            if progress:
+                progress("kernels launched", number, len(groups))
     return Verification(report, tuple(observations), tuple(left_out), target.name, tuple(dict.fromkeys(notes)))
+
+
+def _children(settings: Settings) -> int:
+    """How many kernels are compiled at once; each child needs about two cores and 2 GiB."""
+    return settings.jobs or max(1, min(8, len(os.sched_getaffinity(0)) // 2))
 
 
 class _Remembering:
@@ -165,25 +176,32 @@ def _groups(report: Report, answered: Mapping[int, Job]) -> tuple[list[_Group], 
 class _Site:
     """Runs the configs of one group in children: a new one after each config that takes its child down."""
 
-    def __init__(self, group: _Group, settings: Settings, target: Target, call: str | None, notes: list[str]) -> None:
+    def __init__(
+        self, group: _Group, settings: Settings, target: Target, call: str | None, notes: list[str], scratch: str
+    ) -> None:
         self.group, self.settings, self.target, self.call, self.notes = group, settings, target, call, notes
+        self.scratch = scratch
         self.seen: dict[int, Mapping[str, Any]] = {}
         self.tuned: Mapping[str, Any] | None = None
         self.tuning: list[int] = []
 
     def observed(self) -> list[Observation]:
+        """What was seen of every config. After one that took its child down, the rest is tuned without it."""
         count = len(self.group.jobs)
-        while len(self.seen) < count:
-            before = len(self.seen)
-            self._child([index for index in range(count) if index not in self.seen], [])
-            if len(self.seen) == before:
-                raise UsageError(f"--verify: the launching process ends without an answer: {self.notes[-1:]}")
-        self.tuning = [index for index in range(count) if _may_be_tuned(self.seen[index])]
-        if self.group.tunes and len(self.tuning) > 1:
-            self._child([], self.tuning)
-        elif self.group.tunes and count == 1:
-            self.notes.append("lists of one config are never benchmarked by Triton")
-        return [self._observation(index) for index in range(count)]
+        lost: set[int] = set()
+        while self.tuned is None:
+            left = [index for index in range(count) if index not in lost]
+            started = dict(self.seen)
+            self._child(left)
+            new = {index for index in left if "launch_error" in self.seen.get(index, ())} - lost
+            if not new:
+                if not all(index in self.seen for index in left) and self.seen == started:
+                    raise UsageError(
+                        f"--verify: the launching process ends without an answer ({'; '.join(self.notes[-1:])})"
+                    )
+                break
+            lost |= new
+        return [self._observation(index) for index in range(count) if index in self.seen]
 
     def _observation(self, index: int) -> Observation:
         result, seen = self.group.results[index], self.seen[index]
@@ -196,9 +214,9 @@ class _Site:
         values = tuple(float("inf") if value is None else value for value in quantiles)
         return Observation(result, seen, values, self.tuned["winner"] == place)
 
-    def _child(self, launch: list[int], tune: list[int]) -> None:
+    def _child(self, launch: list[int]) -> None:
         """One child: take in its answers until it ends, or until one step of it takes too long."""
-        with tempfile.TemporaryDirectory(prefix="smemcheck-verify-") as cache:
+        with tempfile.TemporaryDirectory(dir=self.scratch) as cache:
             process = subprocess.Popen(
                 [sys.executable, "-c", "from smemcheck.verify.gpu_child import main; main()"],
                 stdin=subprocess.PIPE,
@@ -208,7 +226,7 @@ class _Site:
                 start_new_session=True,
             )
             try:
-                self._converse(process, json.dumps(self._request(launch, tune)).encode(), launch)
+                self._converse(process, json.dumps(self._request(launch)).encode())
             finally:
                 process.kill()
                 process.wait()
@@ -216,11 +234,11 @@ class _Site:
                     if pipe:
                         pipe.close()
 
-    def _converse(self, process: subprocess.Popen[bytes], request: bytes, launch: list[int]) -> None:
+    def _converse(self, process: subprocess.Popen[bytes], request: bytes) -> None:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        begun: int | None = launch[0] if launch else None
+        begun: int | None = None
         tail = b""
         buffer = b""
         with selectors.DefaultSelector() as selector:
@@ -231,10 +249,10 @@ class _Site:
                 process.stdin.close()
             except OSError:
                 pass
-            deadline = time.monotonic() + self.settings.time_limit
+            deadline: float | None = time.monotonic() + self.settings.time_limit
             open_pipes = 2
             while open_pipes:
-                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                ready = selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
                 if not ready:
                     self._died(begun, f"it takes longer than {self.settings.time_limit:g} s")
                     return
@@ -248,34 +266,36 @@ class _Site:
                     else:
                         *lines, buffer = (buffer + chunk).split(b"\n")
                         for line in lines:
-                            begun = self._take(json.loads(line))
-                        factor = 1 if launch else _TUNING_FACTOR
-                        deadline = time.monotonic() + factor * self.settings.time_limit
+                            begun, allowed = self._take(json.loads(line))
+                            deadline = None if allowed is None else time.monotonic() + allowed
         if process.wait() not in {0, 3}:
             said = tail.decode(errors="replace").strip().splitlines()
             self._died(
                 begun, f"its process ended with status {process.returncode}: {said[-1] if said else 'nothing was said'}"
             )
 
-    def _take(self, answer: Mapping[str, Any]) -> int | None:
+    def _take(self, answer: Mapping[str, Any]) -> tuple[int | None, float | None]:
+        """Keep an answer; the config that is worked on now, and the seconds until the next answer must come."""
+        limit = self.settings.time_limit
         if "refusal" in answer:
             raise UsageError(f"--verify: {answer['refusal']}")
+        if "waiting" in answer:
+            return None, None  # for other children, each of which has limits of its own
         if "begin" in answer:
-            started: int | None = answer["begin"]
-            return started
+            return answer["begin"], limit if answer["begin"] is not None else _TUNING_FACTOR * limit
         if "config" in answer:
             self.seen[answer["config"]] = answer["observed"]
-            return None
-        self.tuned = answer["tuned"]
-        return None
+        else:
+            self.tuned, self.tuning = answer["tuned"], answer["indices"]
+        return None, limit
 
     def _died(self, begun: int | None, why: str) -> None:
         if begun is None:
-            self.notes.append(f"the autotuner was not run to its end on {self.group.jobs[0].kernel.entry.name}: {why}")
+            self.notes.append(f"{self.group.jobs[0].kernel.entry.name} was not launched or tuned to the end: {why}")
         else:
             self.seen[begun] = {"launch_error": "process lost", "message": why}
 
-    def _request(self, launch: list[int], tune: list[int]) -> dict[str, Any]:
+    def _request(self, launch: list[int]) -> dict[str, Any]:
         jobs = self.group.jobs
         encoded = [codec.encode(job) for job in jobs]
         assert all(isinstance(job, dict) for job in encoded)
@@ -295,7 +315,8 @@ class _Site:
                 if isinstance(request, dict)
             ],
             "launch": launch,
-            "tune": tune,
+            "tunes": self.group.tunes,
+            "lock": str(Path(self.scratch, "gpu.lock")),
             "call": self.call,
             "import_from": [str(Path.cwd())] if self.call else [],
         }
@@ -311,11 +332,3 @@ class _Site:
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-
-
-def _may_be_tuned(seen: Mapping[str, Any]) -> bool:
-    """Whether the autotuner survives the config: it raises what it does not count as pruned."""
-    caught = {"OutOfResources", "CompileTimeAssertionFailure", "PTXASError"}
-    if "unbuildable" in seen or "launch_error" in seen:
-        return False
-    return seen.get("compile_error", "OutOfResources") in caught and seen.get("load_error", "OutOfResources") in caught

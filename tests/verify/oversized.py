@@ -1,8 +1,8 @@
 """Writes recorded lines for the fixtures' lists made oversized: deeper pipelines and more warps than their authors list.
 
-    smemcheck sites fixtures --arch sm_90 --format json > sites.json
-    python tests/verify/oversized.py sites.json tests/fixtures/specializations.jsonl > oversized.jsonl
-    smemcheck fixtures --verify --specializations oversized.jsonl
+smemcheck sites fixtures --arch sm_90 --format json > sites.json
+python tests/verify/oversized.py sites.json tests/fixtures/specializations.jsonl > oversized.jsonl
+smemcheck fixtures --verify --specializations oversized.jsonl
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def oversized(configs: list[dict]) -> list[dict]:
 
 def main() -> None:
     report = json.loads(Path(sys.argv[1]).read_text())
-    lists = {site["kernel"]: next(iter(site["configs"].values())) for site in report["sites"] if site["kind"] == "autotune"}
+    lists = {
+        site["kernel"]: next(iter(site["configs"].values())) for site in report["sites"] if site["kind"] == "autotune"
+    }
     for text in Path(sys.argv[2]).read_text().splitlines():
         line = json.loads(text)
         for config in oversized(lists.get(line["kernel"]) or []):
