@@ -100,6 +100,9 @@ def _unknown_results(report: Report) -> Iterator[Observation]:
         if result.specialization in doubtful and isinstance(result.outcome, Failure):
             continue
         if result.verdict.kind is VerdictKind.UNKNOWN and result.verdict.cause != FailureKind.TIMEOUT.value:
+            answer = report.sites[result.site].answers.get(result.target)
+            if answer and isinstance(answer.kernel, Unknown) and answer.kernel.reason == result.verdict.message:
+                continue  # said of the kernel already
             message = result.verdict.message or "no reason was given"
             targets_by_message.setdefault((result.site, message), []).append(result.target)
     for (site, message), targets in targets_by_message.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from handmade import FILE, buffer, config, needs, refuses, report, specialization, story
-from smemcheck.model import FailureKind, Finding, Position, Problem, Severity, SiteKind, Verdict, VerdictKind
+from smemcheck.model import FailureKind, Finding, Position, Problem, Severity, SiteKind, Unknown, Verdict, VerdictKind
 from smemcheck.rules import findings
 
 
@@ -298,3 +298,12 @@ def test_the_author_leaves_one_or_none() -> None:
         none.message
         == "early_config_prune leaves none of 2 configs of decode on sm_90, and Triton raises AutotunerError"
     )
+
+
+def test_a_kernel_that_is_unknown_is_said_once() -> None:
+    made = report({"sm_90": [(config(22, B=1), Unknown("what the kernel reads is not known"))]})
+    answers = {"sm_90": replace(made.sites[0].answers["sm_90"], kernel=Unknown("what the kernel reads is not known"))}
+    made = replace(made, sites=(replace(made.sites[0], answers=answers),))
+    assert [finding.message for finding in findings(made)] == [
+        "the kernel of decode is unknown: what the kernel reads is not known"
+    ]
