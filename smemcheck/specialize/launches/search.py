@@ -26,10 +26,10 @@ _PLANS = (
     Plan(),
     Plan(optional=True, flags=True, sizes=_WIDE),
     Plan(optional=True, indices=True, sizes=Sizes(batch=1)),
-    Plan(flags=True, sizes=_WIDE),
     Plan(optional=True, indices=True, flags=True, index="torch.int64", sizes=Sizes(batch=1, dimension=128)),
-    Plan(indices=True, sizes=Sizes(batch=1)),
     Plan(optional=True),
+    Plan(flags=True, sizes=_WIDE),
+    Plan(indices=True, sizes=Sizes(batch=1)),
     Plan(sizes=_WIDE),
 )
 """The first example runs, plainest first; each is repeated with 32-bit floats."""
