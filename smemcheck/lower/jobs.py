@@ -58,15 +58,18 @@ def environment(job: Job, base: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(merged.items()) if is_compile_variable(name)}
 
 
-def digest(job: Job, environment_: Mapping[str, str], triton: str) -> str | None:
+def digest(
+    job: Job, environment_: Mapping[str, str], triton: str, encoded: dict[str, Any] | Unknown | None = None
+) -> str | None:
     """The key under which the job's answer is kept; ``None`` when something outside decides it (``ir_override`` files).
 
-    ``triton`` identifies the installation, see :func:`smemcheck.lower.process.identify`.
+    ``triton`` identifies the installation, see :func:`smemcheck.lower.process.identify`; ``encoded`` is what
+    :func:`encode` gave, if it was asked already.
     """
-    encoded = encode(job)
+    encoded = encoded or encode(job)
     if isinstance(encoded, Unknown) or any(name == "ir_override" for name, _ in encoded["options"]):
         return None
-    encoded["kernel"] = job.kernel.digest
+    encoded = {**encoded, "kernel": job.kernel.digest}
     key = [PROTOCOL, triton, sorted(environment_.items()), encoded]
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 

@@ -39,13 +39,16 @@ _INSTALL = (
 
 @dataclass(slots=True)
 class _Task:
-    """A job on its way: its place in the run, its variables, its key in the store, and its line for the worker."""
+    """A job on its way: its place in the run, its variables, its key in the store, and what the worker is told besides.
+
+    The job is encoded when it is sent: a run may have a hundred thousand of them.
+    """
 
     index: int
     job: Job
     environment: dict[str, str]
     key: str | None
-    request: dict[str, Any]
+    request: dict[str, Any] = field(default_factory=dict)
 
 
 _Answer: TypeAlias = tuple[_Task, dict[str, Any]]
@@ -132,17 +135,19 @@ class Pool:
         """Yield (index of the job, its outcome) as they come: kept answers first, then in the order they are done."""
         installation = self._identify()
         tasks: list[_Task] = []
+        environments: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         for index, job in enumerate(jobs):
-            request = codec.encode(job)
+            encoded = codec.encode(job)
             if installation is None:
                 reason = _INSTALL if self._python == sys.executable else f"{self._python} is no interpreter with Triton"
                 yield index, Failure(FailureKind.UNAVAILABLE, reason, "")
-            elif isinstance(request, Unknown):
-                yield index, request
+            elif isinstance(encoded, Unknown):
+                yield index, encoded
             else:
-                environment = codec.environment(job, self._environment)
-                key = codec.digest(job, environment, installation.key)
-                tasks.append(_Task(index, job, environment, key, request))
+                own = job.specialization.environment
+                environment = environments.setdefault(own, codec.environment(job, self._environment))
+                key = codec.digest(job, environment, installation.key, encoded)
+                tasks.append(_Task(index, job, environment, key))
         if installation is None:
             return
         self._store.prefetch([task.key for task in tasks if task.key is not None])
@@ -205,7 +210,9 @@ class Pool:
             if kept is not None:
                 self._checks[key] = kept
                 continue
-            request = {"check": True, "target": task.request["target"]}
+            target = task.job.target
+            described = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
+            request = {"check": True, "target": described}
             check = _Task(task.index, task.job, task.environment, stored_under, request)
             groups[key] = _Group(task.environment, deque([check]))
         return deque(groups.values())
@@ -280,7 +287,9 @@ class Pool:
         slot.deadline = time.monotonic() + self._time_limit
         request = {**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE}
         if "check" not in request:
-            request["kernel"] = self._encoded(slot.task.job.kernel)
+            encoded = codec.encode(slot.task.job)
+            assert not isinstance(encoded, Unknown)
+            request = {**encoded, "kernel": self._encoded(slot.task.job.kernel), **request}
         slot.worker.ask(request)
 
     def _encoded(self, kernel: Kernel) -> str:
