@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_pool import acting
 from test_store import scripted  # noqa: F401 - a fixture
 
+from smemcheck.config import Settings
 from smemcheck.errors import UsageError
-from smemcheck.lower import Pool
+from smemcheck.lower import Pool, pool_for
 from smemcheck.lower.shared import SharedStore
 from smemcheck.lower.store import Store
 from smemcheck.model import Footprint
@@ -98,3 +100,13 @@ def test_a_pool_asks_no_worker_for_what_another_machine_knows(tmp_path, url):
     assert not first.cached
     assert second == first
     assert second.cached
+
+
+def test_the_settings_choose_the_store(tmp_path, url):
+    settings = Settings(cache_directory=str(tmp_path / "one"), shared_cache=url)
+    with pool_for(settings) as pool:
+        pool._store.put(KEY, {"shared_memory": 7})
+    with pool_for(replace(settings, cache_directory=str(tmp_path / "other"))) as pool:
+        assert pool._store.get(KEY) == {"shared_memory": 7}
+    with pool_for(replace(settings, cache=False)) as pool:
+        assert pool._store.get(KEY) is None
