@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
@@ -13,6 +14,8 @@ _LONGEST = 3  # facts joined by "and"; more explain nothing
 
 Facts: TypeAlias = "Mapping[str, Value]"
 """What a specialisation says of each parameter: the type of an argument, the value of a constexpr."""
+
+_TYPE_FLAG = re.compile(r"FP\d|BF16|F16|F32|FLOAT|HALF|DTYPE|PRECISION|TF32", re.IGNORECASE)  # flags that follow a type
 
 _ABSENT = "(no such parameter)"
 
@@ -54,7 +57,9 @@ def _differs_in_assumed_types(one: Specialization, other: Specialization) -> boo
     assumed = {assumption.parameter for assumption in one.assumptions}
     ours, theirs = facts_of(one), facts_of(other)
     different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
-    return all(name in assumed and _is_type(ours.get(name)) and _is_type(theirs.get(name)) for name in different)
+    types = [name for name in different if _is_type(ours.get(name)) and _is_type(theirs.get(name))]
+    flags = [name for name in different if isinstance(ours.get(name), bool) and _TYPE_FLAG.search(name)]
+    return bool(types) and assumed.issuperset(different) and len(types) + len(flags) == len(different)
 
 
 def _is_type(value: Value) -> bool:
@@ -69,9 +74,13 @@ def facts_of(specialization: Specialization) -> Facts:
 
 def _joint(inside: Sequence[Facts], outside: Sequence[Facts]) -> str:
     """Facts that together are true of all inside and of none outside."""
+    facts = [
+        _fact(name, [f.get(name, _ABSENT) for f in inside], [f.get(name, _ABSENT) for f in outside])
+        for name in _names(inside)
+    ]
     excluded: dict[frozenset[int], str] = {}
-    for name in _names(inside):
-        text, numbers = _fact(name, [f.get(name, _ABSENT) for f in inside], [f.get(name, _ABSENT) for f in outside])
+    # What grows explains more than what shrinks: a smaller tile is rarely the reason that something does not fit.
+    for text, numbers in sorted(facts, key=lambda fact: " ≤ " in fact[0]):
         if numbers:  # parameters that move together, such as the pointers of one dtype, are named once
             excluded.setdefault(numbers, text)
     everything = frozenset(range(len(outside)))

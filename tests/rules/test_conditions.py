@@ -51,3 +51,9 @@ def test_an_optional_argument_is_named_by_its_absence_and_presence() -> None:
 
 def test_a_size_of_one_is_named_as_it_is() -> None:
     assert condition_text([specialization(N=1)], [specialization(N=16), specialization(N=64)]) == "N = 1"
+
+
+def test_what_grows_is_named_before_what_shrinks() -> None:
+    inside, outside = [specialization({"q_ptr": "*fp32"}, D=64)], [specialization({"q_ptr": "*fp16"}, D=128)]
+    assert condition_text(inside, outside) == "q_ptr = *fp32"
+    assert condition_text(outside, inside) == "D ≥ 128"

@@ -97,6 +97,8 @@ def test_what_depends_on_the_callers_choice_of_a_type_is_a_warning() -> None:
 
     half, single = specialization({"q": "*fp16"}, D=64), specialization({"q": "*fp32"}, D=64)
     large = specialization({"q": "*fp16"}, D=128)
+    flagged = [specialization({"q": kind}, IS_FP32=kind == "*fp32") for kind in ("*fp16", "*fp32")]
+    assert severities(report([pairs(60_000), pairs(120_000)], flagged)) == {"SMC101": "warning", "SMC301": "warning"}
     assert severities(report([pairs(60_000), pairs(120_000)], [half, single])) == {
         "SMC101": "warning",
         "SMC301": "warning",
