@@ -72,8 +72,16 @@ def _walk(
             continue
         if is_folder:
             yield from _walk(root, entry.path, excluded, ignores, respect_gitignore, visited)
-        elif entry.is_file():
+        elif _is_file(entry):
             yield entry.path
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file or a link to one; a link that leads back to itself leads to none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def ignore_files(folder: str, visited: Sequence[str]) -> list[str]:

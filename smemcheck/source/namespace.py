@@ -61,6 +61,7 @@ class Namespace:
         self._running: dict[int, Frame] = {}
         self._set: dict[str, Any] = {}
         self._sources: dict[int, Any] = {}
+        self._asked: set[tuple[int, str]] = set()
         self._stars = {i: node for i in module.star_imports if (node := _only_import(module.statements[i])) is not None}
 
     def set(self, name: str, value: Any) -> None:
@@ -72,11 +73,15 @@ class Namespace:
         if index not in self._sources:
             self._sources[index] = self._star_source(self._stars[index])
         source = self._sources[index]
-        if isinstance(source, ModuleValue) and source.module is not self.module:
+        if isinstance(source, ModuleValue) and source.module is not self.module and (index, name) not in self._asked:
             namespace = self.interpreter.namespace(source.module)
-            names = namespace.exported()
-            if name in names if names is not None else not name.startswith("_"):
-                return namespace.lookup(name)
+            self._asked.add((index, name))  # modules that import each other: the inner one has not bound it yet
+            try:
+                names = namespace.exported()
+                if name in names if names is not None else not name.startswith("_"):
+                    return namespace.lookup(name)
+            finally:
+                self._asked.discard((index, name))
         if isinstance(source, External) and self.interpreter.project.models.has(self.interpreter, source.path, name):
             return self.interpreter.project.models.attribute(
                 self.interpreter, source, name, Place(self.module.statements[index].unit, self._stars[index])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.parser
 import os
 import re
+import stat
 from typing import TYPE_CHECKING
 
 from smemcheck.model import Position, Problem
@@ -56,7 +57,11 @@ class Project:
 
     def _read(self, path: str) -> str | None:
         try:
-            if os.path.getsize(path) > _MAX_BYTES:
+            status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be read for ever
+                self.problems[path] = Problem("this is no regular file and was not read", Position(path, 1))
+                return None
+            if status.st_size > _MAX_BYTES:
                 self.problems[path] = Problem(
                     f"the file is larger than {_MAX_BYTES} bytes and was not read", Position(path, 1)
                 )

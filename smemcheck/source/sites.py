@@ -179,7 +179,17 @@ def _unknown_site(evaluator: Evaluator, statement: Statement, paths: Sequence[Pa
         assert found is not None
         return found
 
-    return [path.value for path in evaluator.paths(question)[:1] if path.value is not None]
+    path = evaluator.paths(question)[0]
+    return [path.value if path.value is not None else _bare_site(statement, unknown)]
+
+
+def _bare_site(statement: Statement, unknown: Unknown) -> _Found:
+    """What is left when not even the signature can be evaluated: where the kernel stands, and why nothing is known of it."""
+    name, line = statement.defined_name or "", statement.definition_line
+    path = posix(statement.module.path)
+    names: dict[str, tuple[str, ...] | Unknown] = dict.fromkeys(("key", "reset_to_zero", "restore_value"), unknown)
+    decorator = Position(path, statement.position.line)
+    return _Found((line, name), name, Position(path, line), decorator, (), unknown, unknown, names, unknown, None, {})
 
 
 def _run(interpreter: Interpreter, statement: Statement, function: str | None) -> None:
