@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smemcheck.config import KernelSettings, ParameterValues, Settings
-from smemcheck.model import Config, Dtype, Specialization, Unknown
+from smemcheck.model import Config, Dtype, Specialization
 from smemcheck.rules.devices import resolve_target
 from smemcheck.specialize import bind, specialize
 

@@ -7,7 +7,7 @@ import pytest
 from smemcheck.config import ParameterValues, Settings
 from smemcheck.model import Dtype, SiteKind
 from smemcheck.rules.devices import resolve_target
-from smemcheck.specialize import bind, launch_sites, specialize
+from smemcheck.specialize import bind, configured, launch_sites, specialize
 
 SM_90 = resolve_target("sm_90")
 
@@ -35,7 +35,7 @@ def attention(q, k, bias=None, causal: bool = True):
 
 def specializations(read, text, cap=64, **options):
     (site,), project = read(text)
-    return [s for s in specialize(site, project, Settings(max_specializations=cap, **options), ())]
+    return list(specialize(site, project, Settings(max_specializations=cap, **options), ()))
 
 
 def types_of(specialization):
@@ -46,8 +46,19 @@ def types_of(specialization):
 def test_the_plain_call_comes_first(read):
     first = types_of(specializations(read, ATTENTION)[0])
     assert first == {
-        "q": "*fp16", "k": "*fp16", "bias": None, "out": "*fp16", "stride_t": "i32", "stride_d": 1, "T": "i32", "scale": "fp32",
-        "D": 64, "BLOCK_D": 64, "HAS_BIAS": False, "CAUSAL": True, "BLOCK": None,
+        "q": "*fp16",
+        "k": "*fp16",
+        "bias": None,
+        "out": "*fp16",
+        "stride_t": "i32",
+        "stride_d": 1,
+        "T": "i32",
+        "scale": "fp32",
+        "D": 64,
+        "BLOCK_D": 64,
+        "HAS_BIAS": False,
+        "CAUSAL": True,
+        "BLOCK": None,
     }
 
 
@@ -64,7 +75,9 @@ def test_sizes_are_swept_in_lockstep(read):
 
 def test_each_class_is_tried_in_16_and_32_bits(read):
     assert {(s["q"], s["out"]) for s in map(types_of, specializations(read, ATTENTION))} == {
-        ("*fp16", "*fp16"), ("*fp32", "*fp32")}
+        ("*fp16", "*fp16"),
+        ("*fp32", "*fp32"),
+    }
 
 
 def test_the_cap_keeps_the_plainest(read):
@@ -78,7 +91,9 @@ def test_what_the_user_binds_stands_over_the_launch(read):
 
 
 def test_a_comment_at_the_kernel_stands_over_the_launch_and_bind_over_the_comment(read):
-    text = ATTENTION.replace("def kernel(q, k, bias, out,", "def kernel(q, k, bias, out,  # smemcheck: D=32, q=*bf16\n          ")
+    text = ATTENTION.replace(
+        "def kernel(q, k, bias, out,", "def kernel(q, k, bias, out,  # smemcheck: D=32, q=*bf16\n          "
+    )
     said = [types_of(s) for s in specializations(read, text)]
     assert {(s["D"], s["q"]) for s in said} == {(32, "*bf16")}
     bound = specializations(read, text, bind=(ParameterValues("D", (16,)),))
@@ -89,7 +104,10 @@ def test_what_the_cap_leaves_out_is_counted(read):
     every = len(specializations(read, ATTENTION))
     first = specializations(read, ATTENTION, cap=3)[0]
     left = next(a for a in first.assumptions if a.parameter == "*")
-    assert (left.value, left.because) == (f"{every - 3} of {every} ways to launch it left out", "max-specializations is 3")
+    assert (left.value, left.because) == (
+        f"{every - 3} of {every} ways to launch it left out",
+        "max-specializations is 3",
+    )
 
 
 def test_each_assumption_says_which_launch_it_rests_on(read):
@@ -101,7 +119,8 @@ def test_each_assumption_says_which_launch_it_rests_on(read):
 
 def test_a_value_that_the_code_does_not_tell_is_left_to_the_kernel(read):
     text = ATTENTION.replace("def attention(q", "import elsewhere\n\ndef attention(q").replace(
-        "D ** -0.5", "elsewhere.scale()")
+        "D ** -0.5", "elsewhere.scale()"
+    )
     assert {s["scale"] for s in map(types_of, specializations(read, text))} == {"fp32"}
 
 
@@ -171,9 +190,10 @@ def test_dtypes_go_through_tables_and_texts_through_their_checks(read):
 
 def test_heuristics_see_the_numbers_of_the_launch(read):
     (site,), project = read(DTYPES)
-    bound = []
-    for specialization in specialize(site, project, Settings(max_specializations=64), ()):
-        bound.append(bind(site, specialization, site.answers["sm_90"].configs[0], SM_90, project))
+    bound = [
+        bind(site, specialization, site.answers["sm_90"].configs[0], SM_90, project)
+        for specialization in specialize(site, project, Settings(max_specializations=64), ())
+    ]
     assert {(s["scale"], s["HAS_SCALE"]) for s in map(types_of, bound)} >= {(None, False), ("fp32", True)}
 
 
@@ -212,3 +232,24 @@ def test_its_specialisations_carry_their_config(fixed):
     first = specialize(site, project, Settings(), ())[0]
     assert (first.config.num_warps, dict(first.constexprs)["BLOCK"]) == (8, 1024)
     assert types_of(first)["y"] == "*fp16"
+
+
+FACTORY = """
+def make(configs):
+    @triton.autotune(configs=[triton.Config(c, num_warps=4) for c in configs], key=["n"])
+    @triton.jit
+    def scale(x, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+    return scale
+
+def run(x: torch.Tensor):
+    make([{"BLOCK": 64}, {"BLOCK": 256}])[(1,)](x, x.numel())
+"""
+
+
+def test_a_list_of_configs_that_the_launch_gives(read):
+    (site,), project = read(FACTORY)
+    (known,) = configured(project, Settings(), (site,))
+    assert [dict(config.kwargs) for config in known.answers["sm_90"].configs] == [{"BLOCK": 64}, {"BLOCK": 256}]
