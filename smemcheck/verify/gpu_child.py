@@ -41,6 +41,7 @@ def main() -> None:
     if refusal:
         send({"refusal": refusal})
         return
+    _set_allocator()
     kernel = Slice(json.loads(request["kernel"]))
     call = _user_call(request["call"])
     launches = {index: _Launch(kernel, request["jobs"][index], call) for index in request["launch"]}
@@ -80,6 +81,14 @@ def _select_device(arch: int | str) -> str | None:
     return f"torch sees no GPU of architecture {arch}"
 
 
+def _set_allocator() -> None:
+    """Give Triton the memory that kernels with descriptors of their own ask for; without an allocator the launch raises."""
+    import torch
+    import triton
+
+    triton.set_allocator(lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+
+
 def _user_call(name: str | None) -> Callable[[Any], Any] | None:
     if name is None:
         return None
@@ -110,7 +119,7 @@ class _Launch:
             self.observed = {"unbuildable": str(error)}
             return
         except Exception as error:  # noqa: BLE001 - what Triton raises is the answer
-            self.observed = {"compile_error": type(error).__name__, "message": _first_line(error)}
+            self.observed = {"compile_error": type(error).__name__, "message": _sentence(error)}
             return
         metadata = self.compiled.metadata
         self.observed = {
@@ -130,7 +139,7 @@ class _Launch:
             self.compiled._init_handles()  # noqa: SLF001
         except Exception as error:  # noqa: BLE001
             fields = {name: getattr(error, name, None) for name in ("name", "required", "limit")}
-            self.observed |= {"load_error": type(error).__name__, "message": _first_line(error), **fields}
+            self.observed |= {"load_error": type(error).__name__, "message": _sentence(error), **fields}
             return
         if self.compiled.n_regs is not None:
             self.observed |= {"registers": self.compiled.n_regs, "spill_bytes": self.compiled.n_spills * 4}
@@ -138,7 +147,7 @@ class _Launch:
             self._run(warmup=False)
             torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001
-            self.observed |= {"launch_error": type(error).__name__, "message": _first_line(error)}
+            self.observed |= {"launch_error": type(error).__name__, "message": _sentence(error)}
 
     @property
     def survives_tuning(self) -> bool:
@@ -174,8 +183,9 @@ class _Launch:
                 return f"{name} is {source.signature.get(name)}, not {kind}"
         names = list(wanted.signature)
         for path in sorted({*wanted.attrs, *source.attrs}):
-            if wanted.attrs.get(path) != source.attrs.get(path):
-                return f"{names[path[0]]} has {source.attrs.get(path)}, not {wanted.attrs.get(path)}"
+            ours, theirs = wanted.attrs.get(path) or [], source.attrs.get(path) or []
+            if ours != theirs:
+                return f"{names[path[0]]} has {theirs or 'no known divisor'}, not {ours or 'an unknown one'}"
         return None
 
 
@@ -228,7 +238,7 @@ def _tuned(launches: list[_Launch]) -> dict[str, Any]:
             first.call(UnderTest(first.function.__name__, _tuner_run(tuner, first.constants, {*first.tuned})))
         torch.cuda.synchronize()
     except Exception as raised:  # noqa: BLE001 - when every config is pruned, the launch of the first raises
-        error = f"{type(raised).__name__}: {_first_line(raised)}"
+        error = f"{type(raised).__name__}: {_sentence(raised)}"
     timings = getattr(tuner, "configs_timings", {})
     listed = [timings.get(config) for config in configs]
     best = getattr(tuner, "best_config", None)
@@ -266,9 +276,10 @@ def _finite(value: float) -> float | None:
     return value if value not in {float("inf"), float("-inf")} else None
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+def _sentence(error: BaseException) -> str:
+    """The line that says what is wrong: the first, or the last where the first only says where (``at 16:43:``)."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[-1 if lines[0].startswith("at ") else 0][:300]
 
 
 if __name__ == "__main__":

@@ -21,6 +21,17 @@ def oversized(configs: list[dict]) -> list[dict]:
     return [config for index, config in enumerate(made) if config not in made[:index]]
 
 
+# A host descriptor's block shape follows the config, where a recorded line holds that of one config.
+DESCRIPTORS = {"a_desc": "[BLOCK_M, BLOCK_K]", "b_desc": "[BLOCK_N, BLOCK_K]", "c_desc": "[BLOCK_M, BLOCK_N]"}
+
+
+def signature(kinds: dict) -> dict:
+    return {
+        name: kind.partition("[")[0] + DESCRIPTORS[name] + ">" if str(kind).startswith("tensordesc") else kind
+        for name, kind in kinds.items()
+    }
+
+
 def main() -> None:
     report = json.loads(Path(sys.argv[1]).read_text())
     lists = {
@@ -29,7 +40,7 @@ def main() -> None:
     for text in Path(sys.argv[2]).read_text().splitlines():
         line = json.loads(text)
         for config in oversized(lists.get(line["kernel"]) or []):
-            sys.stdout.write(json.dumps({**line, "config": config}) + "\n")
+            sys.stdout.write(json.dumps({**line, "signature": signature(line["signature"]), "config": config}) + "\n")
 
 
 if __name__ == "__main__":
