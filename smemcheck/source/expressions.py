@@ -190,6 +190,9 @@ def _dict(interpreter: Interpreter, node: cst.Dict, frame: Frame) -> Any:
             if isinstance(inner, dict):
                 result.update(inner)
                 continue
+            if is_data(inner):
+                message = f"'{type_name(inner)}' object is not a mapping"
+                raise Raised("TypeError", message, place=Place(frame.unit, element))
             return (
                 inner
                 if isinstance(inner, Obstacle)

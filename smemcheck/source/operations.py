@@ -242,7 +242,7 @@ def compare(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right:
             return interpreter.call(BoundMethod(left.cls.lookup(method), left), [right], {}, place)
         except KeyError:
             raise Raised("TypeError", f"'{type_name(left)}' objects have no order", place=place) from None
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+    if isinstance(left, (list, tuple)) and isinstance(right, type(left)):
         for a, b in zip(left, right, strict=False):
             same = equal(interpreter, a, b, place)
             if isinstance(same, Obstacle):
@@ -334,6 +334,8 @@ def subscript(interpreter: Interpreter, value: Any, key: Any, place: Place) -> A
         return guarded(operator.getitem, place, value, key)
     if isinstance(value, (KernelValue, TunerValue, HeuristicsValue)):
         return Obstacle("a kernel launch gives no value", place)
+    if is_data(value):
+        return guarded(operator.getitem, place, value, key)  # raises what Python raises
     return Obstacle(f"{type_name(value)}[…] is not modelled", place)
 
 

@@ -16,7 +16,7 @@ from smemcheck.source.definitions import define_class, define_function
 from smemcheck.source.imports import import_from, import_module
 from smemcheck.source.interpreter import Interpreter, iterate, type_name
 from smemcheck.source.module import Unit
-from smemcheck.source.operations import MUTATING, binary
+from smemcheck.source.operations import MUTATING, binary, is_data
 from smemcheck.source.targets import assign_target, bind_name
 from smemcheck.source.values import (
     Blocked,
@@ -420,6 +420,9 @@ def _delete(interpreter: Interpreter, node: cst.Del, frame: Frame) -> Signal | N
                     del container[key]
                 except (KeyError, IndexError, TypeError) as error:
                     raise Raised(type(error).__name__, str(error), place=Place(frame.unit, node)) from None
+            elif is_data(container):
+                message = f"'{type_name(container)}' object doesn't support item deletion"
+                raise Raised("TypeError", message, place=Place(frame.unit, node))
     return None
 
 

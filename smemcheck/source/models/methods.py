@@ -45,6 +45,8 @@ def _pop(value: Any, call: Call) -> Any:
     if isinstance(key, Obstacle) or not is_hashable(key):
         raise Blocked(Obstacle("an unknown element is removed", call.place))
     if isinstance(value, dict):
+        if not call.arguments:
+            raise Raised("TypeError", "pop expected at least 1 argument, got 0", place=call.place)
         if key in value:
             return value.pop(key)
         if len(call.arguments) > 1:
