@@ -17,8 +17,8 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -189,14 +189,37 @@ class Pool:
                 else:
                     task.request["method"] = checked["checked"]
                     possible.append(task)
+            unfinished = []
             for task, answer in self._answers(_grouped(possible)):
-                yield task.index, self._outcome(task, answer, installation)
+                if task.job.registers and answer.get("failure") == FailureKind.TIMEOUT.value:
+                    unfinished.append(task)
+                else:
+                    yield task.index, self._outcome(task, answer, installation)
+            if unfinished:
+                yield from self._without_registers(unfinished, installation)
         finally:
             # A consumer that stops early, or an interrupt, leaves no job behind in a worker.
             for slot in self._slots:
                 if slot.task is not None:
                     self._drop(slot)
                 slot.group = None
+
+    def _without_registers(
+        self, unfinished: Sequence[_Task], installation: Installation
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Shared memory is known long before the registers: what took too long is asked for that alone."""
+        count = len(unfinished)
+        self._own_notes.append(
+            f"the registers of {count} config{'' if count == 1 else 's'} are not known: the compiler did not finish within "
+            f"{self._time_limit:g} seconds (--time-limit)"
+        )
+        tasks = []
+        for task in unfinished:
+            job = replace(task.job, registers=False)
+            key = codec.digest(job, task.environment, installation.key)
+            tasks.append(_Task(task.index, job, task.environment, key, dict(task.request)))
+        for task, answer in self._answers(_grouped(tasks)):
+            yield task.index, self._outcome(task, answer, installation)
 
     def _missing_checks(self, tasks: list[_Task], installation: Installation) -> deque[_Group]:
         """One task for each target and environment that this Triton was not yet tried on."""

@@ -34,6 +34,8 @@ def main() -> None:
             answer = {"checked": "allocation", "message": ""}
         else:
             options = dict(job["options"])
+            if options["do"] == "spill":
+                act("hang" if job["registers"] else "answer")
             act(options["do"])
             time.sleep(options.get("seconds", 0))
             answer = {**ANSWER, "shared_memory": options["number"], "num_warps": os.getpid()}

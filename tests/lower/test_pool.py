@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,19 @@ def test_a_hang_is_a_timeout() -> None:
     assert numbers(answers) == {0: 0, 2: 2}
     assert answers[1].kind is FailureKind.TIMEOUT
     assert answers[1].message == "the compiler did not finish within 0.5 seconds"
+
+
+@pytest.mark.usefixtures("scripted")
+def test_registers_that_take_too_long_cost_the_registers_only() -> None:
+    jobs = [replace(one, registers=True) for one in acting("answer", "spill", "hang")]
+    with Pool(workers=2, time_limit=0.5) as pool:
+        answers = dict(pool.run(jobs))
+    assert numbers(answers) == {0: 0, 1: 1}
+    assert answers[1].registers is None
+    assert answers[2].kind is FailureKind.TIMEOUT
+    assert pool.notes == (
+        "the registers of 2 configs are not known: the compiler did not finish within 0.5 seconds (--time-limit)",
+    )
 
 
 @pytest.mark.usefixtures("scripted")
