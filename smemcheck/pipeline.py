@@ -105,8 +105,9 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
     reading = read_sites(paths, targets, settings)
     found = reading.sites
     if settings.launches and not any(file.names_configs for file in recorded):
-        from smemcheck.specialize import launch_sites
+        from smemcheck.specialize import configured, launch_sites
 
+        found = configured(reading.project, settings, found)
         found += launch_sites(reading.project, paths, targets, settings, found)
     if recorded:
         from smemcheck.specialize.recorded_sites import recorded_sites

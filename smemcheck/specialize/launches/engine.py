@@ -9,24 +9,27 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
 
-from smemcheck.model import Position
+from smemcheck.model import Config, Position
 from smemcheck.source.attributes import get_attribute, innermost_kernel
 from smemcheck.source.expressions import subscript_key
+from smemcheck.source.freeze import freeze_config
 from smemcheck.source.interpreter import Condition, Interpreter, Limits, Memory, World
 from smemcheck.source.models import Models
 from smemcheck.source.module import Unit
 from smemcheck.source.operations import BINARY, binary, subscript
 from smemcheck.source.project import Project
 from smemcheck.source.values import (
+    Blocked,
     BoundMethod,
     Builtin,
     Call,
+    ConfigValue,
     External,
     Frame,
     Instance,
@@ -35,6 +38,7 @@ from smemcheck.source.values import (
     Partial,
     Place,
     Raised,
+    TunerValue,
     UserClass,
     UserFunction,
 )
@@ -54,6 +58,7 @@ class Launch:
     options: dict[str, Any]
     position: Position
     incomplete: Obstacle | None = None
+    configs: Callable[[], tuple[Config, ...] | None] = lambda: None  # of the autotuner around it, as this run made it
 
     def kinds(self) -> Hashable:
         """What distinguishes this launch apart from numbers: dtypes, what is not given, flags and texts."""
@@ -163,7 +168,7 @@ class ExampleInterpreter(Interpreter):
                 return len(arguments[0].of.geometry.settled())
         return super().call(function, [_plain(a) for a in arguments], keywords, place, open_)
 
-    def launch(self, kernel: KernelValue, call: Call) -> None:
+    def launch(self, kernel: KernelValue, call: Call, outer: Any) -> None:
         """Note a launch: bind its arguments to the kernel's parameters, as ``JITFunction.run`` does."""
         from smemcheck.source.kernels import parameter_names
 
@@ -175,7 +180,18 @@ class ExampleInterpreter(Interpreter):
                 arguments[name] = value
             else:
                 options[name] = value
-        self.launches.append(Launch(kernel, arguments, options, call.place.position, call.open))
+        self.launches.append(
+            Launch(kernel, arguments, options, call.place.position, call.open, lambda: self._configs(outer))
+        )
+
+    def _configs(self, outer: Any) -> tuple[Config, ...] | None:
+        listed = outer.attributes.get("configs") if isinstance(outer, (TunerValue, Instance)) else None
+        if not isinstance(listed, (list, tuple)) or not isinstance(outer, (TunerValue, Instance)):
+            return None
+        try:
+            return tuple(freeze_config(self, one, one.place) for one in listed if isinstance(one, ConfigValue))
+        except Blocked:
+            return None
 
 
 def _attribute(self: ExampleInterpreter, node: cst.Attribute, frame: Frame) -> Any:
@@ -200,7 +216,7 @@ def _attribute(self: ExampleInterpreter, node: cst.Attribute, frame: Frame) -> A
         return Builtin("apply", lambda call: apply(self, value, call))
     kernel = innermost_kernel(value)
     if isinstance(kernel, KernelValue) and kernel.kind == "jit" and name in ("run", "warmup"):
-        return Builtin(f"kernel.{name}", lambda call: _run(self, kernel, call))
+        return Builtin(f"kernel.{name}", lambda call: _run(self, kernel, call, value))
     if isinstance(value, Obstacle) and name in ("to", "type", "long", "int", "float", "half", "bfloat16"):
         unknown = Tensor(
             External("torch.Tensor"), {}, Obstacle(value.reason, value.place), Geometry(self.plan.sizes), False, ""
@@ -214,16 +230,16 @@ def _cast(unknown: Tensor, name: str, call: Call, value: Obstacle) -> Any:
     return made if isinstance(made, Tensor) and made.dtype is not unknown.dtype else value.again()
 
 
-def _run(self: ExampleInterpreter, kernel: KernelValue, call: Call) -> None:
+def _run(self: ExampleInterpreter, kernel: KernelValue, call: Call, outer: Any) -> None:
     keywords = {name: value for name, value in call.keywords.items() if name not in ("grid", "warmup")}
-    self.launch(kernel, Call(self, call.arguments, keywords, call.place, call.open))
+    self.launch(kernel, Call(self, call.arguments, keywords, call.place, call.open), outer)
 
 
 def _subscript(self: ExampleInterpreter, node: cst.Subscript, frame: Frame) -> Any:
     value = self.evaluate(node.value, frame)
     kernel = innermost_kernel(value)
     if isinstance(kernel, KernelValue) and kernel.kind == "jit":
-        return Builtin("launch", lambda call: self.launch(kernel, call))
+        return Builtin("launch", lambda call: self.launch(kernel, call, value))
     key = subscript_key(self, node, frame)
     return subscripted(self, value, key, node, frame)
 

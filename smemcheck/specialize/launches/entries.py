@@ -131,6 +131,7 @@ class Callers:
             (e for e in self.defined.get(name, ()) if e.module.path == path and e.statement.definition_line == line),
             None,
         )
+        inside = False
         if start is None:
             start = next(
                 (
@@ -143,7 +144,7 @@ class Callers:
             )
             if start is None:
                 return []
-            return [(start, True)]
+            inside = True
         graph: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
         graph.add_node(start.key)
         level = {start.key: 0}
@@ -167,6 +168,8 @@ class Callers:
         tops.sort(key=lambda key: (self.entries[key].module.path != path, level[key]))
         rest = sorted((key for key in reached if key not in tops), key=lambda key: level[key])
         order = [*tops[:5], *rest]
+        if inside:  # the kernel is made by a function, which may launch it itself
+            order.append(start.key)
         return [(self.entries[key], key in tops) for key in order][:_MOST_ENTRIES]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from smemcheck.config import Settings
-from smemcheck.model import Config, Site, Target
+from smemcheck.model import Config, Site, Target, Unknown
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module, Statement
@@ -45,6 +46,26 @@ def launch_sites(
                 if site is not None:
                     found.append(site)
     return tuple(found)
+
+
+def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> tuple[Site, ...]:
+    """The sites; those whose list of configs is not known where it is written get the lists that their launches are made with."""
+    return tuple(_configured(project, settings, site) for site in sites)
+
+
+def _configured(project: Analysis, settings: Settings, site: Site) -> Site:
+    if not site.answers or any(not isinstance(answer.configs, Unknown) for answer in site.answers.values()):
+        return site
+    recorded = launches_of(project, site.root, settings).of(site.position.path, site.kernel_name, site.position.line)
+    lists = [configs for configs in (one.launch.configs() for one in recorded) if configs]
+    if not lists:
+        return site
+    union = tuple(dict.fromkeys(config for configs in lists for config in configs))
+    note = f"its configs are those of {len(recorded)} example launches"
+    answers = {
+        target: replace(answer, configs=union, notes=(*answer.notes, note)) for target, answer in site.answers.items()
+    }
+    return replace(site, answers=answers)
 
 
 def _is_plain_kernel(launches: Launches, module: Module, statement: Statement) -> bool:
