@@ -14,7 +14,7 @@ import libcst as cst
 import networkx as nx
 
 from smemcheck.source.module import Module, Statement
-from smemcheck.source.values import Call, External, Instance, Obstacle, Place, UserClass, UserFunction
+from smemcheck.source.values import Blocked, Call, External, Instance, Obstacle, Place, Raised, UserClass, UserFunction
 from smemcheck.specialize.launches.engine import ExampleInterpreter, apply, is_autograd
 from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
 
@@ -335,6 +335,9 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
                 if texts
                 else Obstacle("a text of the caller is not known", Place(function.unit, parameter))
             )
+        instance = _of_class(interpreter, function, annotation)
+        if instance is not None:
+            return instance
     if is_tensor:
         return made()
     if _INTEGER_TENSOR.search(name) and not annotation:
@@ -351,6 +354,17 @@ def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter:
     found = made()
     found.attributes["<guessed>"] = True
     return found
+
+
+def _of_class(interpreter: ExampleInterpreter, function: UserFunction, annotation: str) -> Any:
+    """An object of a class of the source that an annotation names, as its defaults make it; ``None`` when they do not."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", annotation):
+        return None
+    try:
+        cls = interpreter.namespace(function.module).lookup(annotation)
+        return interpreter.call(cls, [], {}, function.place) if isinstance(cls, UserClass) else None
+    except (KeyError, Raised, Blocked):
+        return None
 
 
 def _texts(name: str, text: str) -> list[str]:
