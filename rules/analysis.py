@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smemcheck.model import Failure, FailureKind, Position, Report, Severity, Unknown, VerdictKind
+from smemcheck.model import Failure, FailureKind, Pin, Position, Report, Severity, Unknown, VerdictKind
 from smemcheck.rules.engine import Observation, SiteCase, doubtful_specializations, rule
 from smemcheck.rules.example import Example, copy_kernel, needs
 from smemcheck.rules.wording import assumptions_text, place_text
@@ -38,6 +38,69 @@ def not_analysed(report: Report) -> Iterator[Observation]:
         yield from _unknown_answers(SiteCase(report, index))
     yield from _unknown_results(report)
     yield from _doubtful_results(report)
+
+
+@rule(
+    "SMC902",
+    "other-triton",
+    Severity.NOTE,
+    Report,
+    invalid=[
+        Example(
+            "the project is pinned to an older Triton than the one that was asked",
+            copy_kernel('{"BLOCK": 64}'),
+            (needs(0),),
+            files={"requirements.txt": "numpy\ntriton==3.4.0\n"},
+        ),
+        Example(
+            "torch brings a Triton of its own",
+            copy_kernel('{"BLOCK": 64}'),
+            (needs(0),),
+            files={"pyproject.toml": '[project]\nname = "kernels"\ndependencies = ["torch==2.8.0"]\n'},
+        ),
+    ],
+    valid=[
+        Example(
+            "it is the same",
+            copy_kernel('{"BLOCK": 64}'),
+            (needs(0),),
+            files={"requirements.txt": "triton>=3.5,<3.7\n"},
+        ),
+        Example(
+            "nothing is said of the version",
+            copy_kernel('{"BLOCK": 64}'),
+            (needs(0),),
+            files={"requirements.txt": "triton\ntorch>=2.8\n"},
+        ),
+    ],
+)
+def other_triton(report: Report) -> Iterator[Observation]:
+    """The project asks for another Triton than the one that lowered its kernels.
+
+    How many bytes a kernel needs changes from version to version, and with it the verdict. Lock files are believed before
+    requirements, and torch's own requirement counts where Triton is not named. Install that version beside smemcheck, or
+    name an interpreter that has it with `--triton PYTHON`.
+    """
+    asked = [version for version in (report.triton, *(other.name.split()[0] for other in report.others)) if version]
+    if not report.results or not asked:
+        return
+    for pin in report.pins:
+        if not any(_satisfies(version, pin.specifier) for version in asked):
+            yield Observation(
+                f"the project asks for {pin.written}{_brings(pin)}, and the kernels were lowered with Triton {asked[0]}; "
+                "other versions need other bytes: install that one, or name its interpreter with --triton",
+                pin.position,
+            )
+
+
+def _satisfies(version: str, specifier: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(version, prereleases=True)
+
+
+def _brings(pin: Pin) -> str:
+    return f" (which brings triton{pin.specifier})" if pin.written.startswith("torch") else ""
 
 
 @rule(

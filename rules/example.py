@@ -14,7 +14,8 @@ class Example:
     """A file that a user could write.
 
     ``compiler`` holds what the compiler answers for the configs of the list, in order, where a rule depends on it.
-    ``about`` says in a clause what the example shows. ``settings`` are fields of ``Settings`` that it needs.
+    ``about`` says in a clause what the example shows. ``settings`` are fields of ``Settings`` that it needs, ``files`` what
+    lies beside the file.
     """
 
     about: str
@@ -22,6 +23,7 @@ class Example:
     compiler: tuple[Outcome, ...] = ()
     target: str = "sm_120"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def needs(

@@ -29,6 +29,8 @@ def index(rules: Sequence[Rule]) -> str:
 
 def _example(example: Example) -> str:
     lines = [f"\nOn {example.target}, {example.about}:\n", "```python", example.source.rstrip(), "```"]
+    for name, text in example.files.items():
+        lines += [f"\nwith `{name}`:\n", "```", text.rstrip(), "```"]
     if example.compiler:
         answers = "; ".join(map(_answer, example.compiler))
         lines.append(f"\nThe compiler's answers, config by config: {answers}.")

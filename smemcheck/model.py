@@ -223,6 +223,16 @@ class Problem:
     position: Position
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What the analysed project asks of Triton: a version specifier, and what is written for it at ``position``."""
+
+    specifier: str
+    written: str
+    is_locked: bool
+    position: Position
+
+
 # ------------------------------------------------------------------------------------------------------ specialize
 
 
@@ -430,7 +440,7 @@ class Report:
     """Everything that one run found, in the order of the source. ``roots`` are the scanned paths.
 
     ``unused_suppressions`` are comments in the source that silence nothing. ``others`` are further Tritons that were asked;
-    verdicts and findings are those of ``triton``.
+    verdicts and findings are those of ``triton``. ``pins`` say which Triton the analysed projects ask for.
     """
 
     smemcheck: str
@@ -446,3 +456,4 @@ class Report:
     roots: tuple[str, ...] = ()
     unused_suppressions: tuple[Problem, ...] = ()
     others: tuple[OtherTriton, ...] = ()
+    pins: tuple[Pin, ...] = ()

@@ -101,6 +101,7 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
             raise UsageError(f"{path}: no such file or directory")
     targets = tuple(dict.fromkeys(resolve_target(name) for name in settings.targets or DEFAULT_TARGETS))
     from smemcheck.source import read_sites
+    from smemcheck.source.pins import read_pins
 
     reading = read_sites(paths, targets, settings)
     found = reading.sites
@@ -113,6 +114,8 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
         from smemcheck.specialize.recorded_sites import recorded_sites
 
         found += recorded_sites(reading.project, paths, targets, settings, recorded, found)
+    pins, files = read_pins(paths)
+    reading.project.project.consulted.update(dict.fromkeys(files))
     report = Report(
         smemcheck=smemcheck.__version__,
         triton=installed_triton(),
@@ -124,6 +127,7 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
         problems=reading.problems,
         files=reading.files,
         roots=tuple(Path(path).resolve().as_posix() for path in paths),
+        pins=pins,
     )
     return report, reading.project
 

@@ -24,6 +24,8 @@ def name(value: object) -> str:
 def judged(example: Example, folder: Path) -> Report:
     """The example as a file, judged with the compiler's answers that it gives; source rules ask for none."""
     (folder / "kernel.py").write_text(example.source, encoding="utf-8")
+    for file, text in example.files.items():
+        (folder / file).write_text(text, encoding="utf-8")
     settings = Settings(targets=(example.target,), cache=False, **example.settings)
 
     def answers(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
