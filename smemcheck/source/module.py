@@ -89,7 +89,7 @@ class Statement:
         match = _KIND.match(self.text)
         return match.group(1) if match else "simple"
 
-    @property
+    @cached_property
     def defined_name(self) -> str | None:
         """The name that a ``def`` or ``class`` statement binds."""
         return self._definition.group(1) if self._definition and self.kind in ("def", "class") else None

@@ -6,6 +6,7 @@ from the installed Triton's source files, as text.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable
@@ -292,6 +293,7 @@ CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
 }
 
 
+@functools.lru_cache(maxsize=8192)
 def canonical(path: str) -> str:
     """One path for each object of Triton that can be reached on several."""
     for prefix, replacement in ALIASES:
