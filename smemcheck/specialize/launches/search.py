@@ -19,6 +19,7 @@ MOST_RUNS = 40  # of one entry
 MOST_FRUITLESS = 9  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 64  # kinds of launches of one kernel
 ENOUGH = 24  # kinds of launches after which inner functions are not tried
+_SINGLE_LATER = 1.5  # how much later the same launch with 32-bit floats comes
 _INNER = 2.5  # how much later an inner function's launches come than those of a function that users call
 _HALF, _SINGLE = "torch.float16", "torch.float32"
 _WIDE = Sizes(dimension=128)
@@ -102,7 +103,7 @@ class Launches:
             if plan.dtype == _SINGLE or (not news and runs > len(_PLANS)):
                 continue
             if interpreter.launches:
-                pending.append((effort + 0.5, replace(plan, dtype=_SINGLE)))
+                pending.append((effort + _SINGLE_LATER, replace(plan, dtype=_SINGLE)))
             for choice in interpreter.choices.values():
                 pending.extend(_flips(choice, plan, effort, flipped))
 
