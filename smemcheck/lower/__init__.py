@@ -34,7 +34,9 @@ def pool_for(settings: Settings, python: str = sys.executable) -> Pool:
     environment = dict(settings.environment)
     if settings.scheduler:
         if python != sys.executable:
-            raise UsageError("--triton cannot be used together with --scheduler: the workers there have their own Triton")
+            raise UsageError(
+                "--triton cannot be used together with --scheduler: the workers there have their own Triton"
+            )
         from smemcheck.lower.cluster import ClusterPool
 
         return ClusterPool(settings.scheduler, time_limit=settings.time_limit, environment=environment, store=store)
