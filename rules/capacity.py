@@ -303,17 +303,17 @@ def _over_limit(case: ConfigCase, cause: str) -> Iterator[Observation]:
     pruned = case.pruned_for(cause)
     if not pruned:
         return
-    worst = pruned[0]
+    plainest = pruned[0]
     subject = config_text(case.config)
     if case.site.kind is SiteKind.LAUNCH:
         subject = f"the launch with {subject}"
-    message = f"{case.site.kernel_name}: {subject} {worst.verdict.message}{_circumstances(case, pruned)}"
-    if cause == "shared memory" and isinstance(worst.outcome, Footprint):
-        buffers = buffers_text(worst.outcome)
+    message = f"{case.site.kernel_name}: {subject} {plainest.verdict.message}{_circumstances(case, pruned)}"
+    if cause == "shared memory" and isinstance(plainest.outcome, Footprint):
+        buffers = buffers_text(plainest.outcome)
         message += f". Largest buffers: {buffers}" if buffers else ""
     yield Observation(
-        f"{message}. {_consequence(case, worst)}",
-        specialization=worst.specialization,
+        f"{message}. {_consequence(case, plainest)}",
+        specialization=plainest.specialization,
         severity=case.severity(pruned),
     )
 
@@ -344,14 +344,14 @@ def _consequence(case: ConfigCase, result: Result) -> str:
 def _refused(case: ConfigCase, cause: str) -> Iterator[Observation]:
     pruned = case.pruned_for(cause)
     if pruned:
-        worst = pruned[0]
-        place = getattr(worst.outcome, "position", None)
+        plainest = pruned[0]
+        place = getattr(plainest.outcome, "position", None)
         where = f" at line {place.line}" if place else ""
         consequence = (
             "the autotuner prunes it silently" if case.benchmarked else "nothing catches it: the launch raises"
         )
         yield Observation(
-            f"{case.site.kernel_name}: {config_text(case.config)} fails on {case.target.name}{where}: {worst.verdict.message}"
+            f"{case.site.kernel_name}: {config_text(case.config)} fails on {case.target.name}{where}: {plainest.verdict.message}"
             f"{_circumstances(case, pruned)}; {consequence}",
-            specialization=worst.specialization,
+            specialization=plainest.specialization,
         )

@@ -92,9 +92,8 @@ class ConfigCase:
         return self.site.kind is SiteKind.AUTOTUNE and answer is not None and length_of(answer.configs) > 1
 
     def pruned_for(self, cause: str) -> tuple[Result, ...]:
-        """The results that are pruned for that cause, the greatest need first."""
-        pruned = [r for r in self.results if r.verdict.kind is VerdictKind.PRUNED and r.verdict.cause == cause]
-        return tuple(sorted(pruned, key=lambda result: -(result.verdict.need or 0)))
+        """The results that are pruned for that cause, the plainest specialisation first."""
+        return tuple(r for r in self.results if r.verdict.kind is VerdictKind.PRUNED and r.verdict.cause == cause)
 
     def condition(self, results: Sequence[Result]) -> str:
         """Under which specialisations these of the case's results came about; empty when under all."""

@@ -309,3 +309,15 @@ def test_a_kernel_that_is_unknown_is_said_once() -> None:
     assert [finding.message for finding in findings(made)] == [
         "the kernel of decode is unknown: what the kernel reads is not known"
     ]
+
+
+def test_the_number_is_that_of_the_plainest_specialisation_that_is_pruned() -> None:
+    def pairs(size: int):
+        return {"sm_120": [(config(22, B=1), needs(10)), (config(24, B=2), needs(11)), (config(23, B=3), needs(size))]}
+
+    made = report([pairs(120_000), pairs(240_000)], [specialization({"q": "*fp16"}), specialization({"q": "*fp32"})])
+    [message] = said(made, "SMC101")
+    assert (
+        "needs 120,000 B of shared memory per block, 18,624 B over sm_120's limit of 101,376 B (assuming *fp16: q)"
+        in message
+    )
