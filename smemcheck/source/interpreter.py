@@ -53,10 +53,11 @@ _RECURSION = 12_000  # the evaluator's own frames for modules that import each o
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far one question may go: evaluated nodes, elements of a container, nested calls, paths."""
+    """How far one question may go: evaluated nodes, elements of a container and of all that is made, nested calls, paths."""
 
     steps: int = 400_000
     size: int = 100_000
+    made: int = 20_000_000
     depth: int = 48
     paths: int = 32
 
@@ -114,6 +115,7 @@ class Interpreter:
         self.memory = memory or Memory()
         self.conditions: list[Condition] = []
         self.steps = 0
+        self.made = 0  # elements and characters of data that operations made
         self.depth = 0
         self.guarded = 0  # how many handlers of the program could catch an exception raised now
         self.tuners: list[TunerValue] = []
@@ -144,6 +146,13 @@ class Interpreter:
         """Raises :class:`Blocked` when a container would grow past the limit."""
         if size > self.limits.size:
             raise Blocked(Obstacle(f"a container grows past {self.limits.size} elements", place))
+
+    def check_growth(self, size: int, place: Place | None = None) -> None:
+        """As :meth:`check_size`, for data that is made anew: all of it together must also stay within bounds."""
+        self.check_size(size, place)
+        self.made += size
+        if self.made > self.limits.made:
+            raise Blocked(Obstacle(f"evaluating it makes more than {self.limits.made} elements and characters", place))
 
     # ---------------------------------------------------------------------------------------------- decisions
 

@@ -8,6 +8,7 @@ nothing to do with it, and to meet every unknown condition in them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -512,6 +513,7 @@ def mentioning_or_calling(module: Module, name: str) -> list[int]:
     return found
 
 
+@functools.lru_cache(maxsize=4096)
 def may_change(statement: Statement, name: str, module: Module) -> bool:
     """Whether running the statement can change the object that ``name`` stands for, in place."""
     if statement.kind in ("import", "from", "class"):

@@ -378,16 +378,18 @@ def _check_growth(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, 
     if kind in (cst.Multiply, cst.MultiplyAssign):
         for a, b in ((left, right), (right, left)):
             if isinstance(a, sequences) and isinstance(b, int):
-                interpreter.check_size(len(a) * max(b, 0), place)
+                interpreter.check_growth(len(a) * max(b, 0), place)
         if isinstance(left, int) and isinstance(right, int):
-            interpreter.check_size((left.bit_length() + right.bit_length()) // 64, place)
+            interpreter.check_growth((left.bit_length() + right.bit_length()) // 64, place)
     elif kind in (cst.Add, cst.AddAssign) and isinstance(left, sequences) and isinstance(right, sequences):
-        interpreter.check_size(len(left) + len(right), place)
+        interpreter.check_growth(len(left) + len(right), place)
     elif kind in (cst.Power, cst.PowerAssign) and isinstance(left, int) and isinstance(right, int) and right > 0:
-        interpreter.check_size(left.bit_length() * right // 64, place)
+        interpreter.check_growth(left.bit_length() * right // 64, place)
     elif kind in (cst.LeftShift, cst.LeftShiftAssign) and isinstance(right, int) and isinstance(left, int):
-        interpreter.check_size(max(right, 0) // 64, place)
+        interpreter.check_growth(max(right, 0) // 64, place)
     elif kind in (cst.Modulo, cst.ModuloAssign) and isinstance(left, (str, bytes)):
         text = left.decode("latin-1") if isinstance(left, bytes) else left
         widths = [int(digits[:12]) for digits in re.findall(r"\d+", text)]
-        interpreter.check_size(max(widths, default=0), place)
+        operands = right if isinstance(right, tuple) else (right,)
+        lengths = [len(o) for o in operands if isinstance(o, (str, bytes))]
+        interpreter.check_growth(max(widths, default=0) + len(text) + sum(lengths), place)

@@ -175,7 +175,7 @@ def _regular_expression(name: str) -> Callable[[Call], Any]:
         if (
             not all(isinstance(a, (str, int)) for a in call.arguments)
             or any(isinstance(a, str) and len(a) > 2_000 for a in call.arguments)
-            or re.search(r"[+*}]\)?[+*{]", str(call.arguments[0]))
+            or re.search(r"[+*}]\)?[+*{]|\)[+*{]", str(call.arguments[0]))
         ):
             return call.unknown(f"re.{name}() with such a pattern is not evaluated")
         try:

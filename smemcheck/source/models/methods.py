@@ -144,7 +144,9 @@ def _join(value: str, call: Call) -> Any:
     parts = list(elements)
     if obstacle := first_obstacle(*parts):
         return obstacle
-    call.interpreter.check_size(sum(len(p) for p in parts if isinstance(p, str)) + len(value) * len(parts), call.place)
+    call.interpreter.check_growth(
+        sum(len(p) for p in parts if isinstance(p, str)) + len(value) * len(parts), call.place
+    )
     return guarded(value.join, call.place, parts)
 
 
@@ -185,9 +187,11 @@ def _nothing_to_share(name: str) -> Method:
             return obstacle
         if not all(is_data(a) for a in [*call.arguments, *call.keywords.values()]):
             return call.unknown(f"{type_name(value)}.{name}() of such an argument is not modelled")
-        for argument in call.arguments:
-            if isinstance(argument, int):
-                call.interpreter.check_size(abs(argument), call.place)
+        widest = max((abs(a) for a in call.arguments if isinstance(a, int)), default=0)
+        tabs = value.count("\t") if name == "expandtabs" else 1
+        call.interpreter.check_growth(
+            widest * tabs + (len(value) if isinstance(value, (str, bytes)) else 0), call.place
+        )
         return guarded(lambda: getattr(value, name)(*call.arguments, **call.keywords), call.place)
 
     return method
