@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -353,3 +354,39 @@ def test_a_host_descriptor_is_one_argument() -> None:
 def test_read_cache_of_an_empty_folder(tmp_path: Path) -> None:
     cache = read_cache(folders({}, str(tmp_path))[0])
     assert (cache.variants, cache.decisions, cache.problems) == ((), (), ())
+
+
+# ---------------------------------------------------------------------------------------------------- lowered again
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_a_pruned_config_that_the_cache_does_not_explain_is_lowered_again(real_cache: Path, tmp_path: Path) -> None:
+    """The variant that was pruned is gone from the cache; the source is there."""
+    (decision,) = real_cache.rglob("transpose_copy.autotune.json")
+    for path in real_cache.rglob("transpose_copy.json"):
+        if '"shared": 524288' in path.read_text():
+            for file in path.parent.iterdir():
+                file.unlink()
+    file = tmp_path / "kernel.py"
+    configs = ", ".join(
+        f"triton.Config({config['kwargs']}, num_warps={config['num_warps']}, num_stages={config['num_stages']})"
+        for config, _ in json.loads(decision.read_text())["configs_timings"]
+    )
+    file.write_text(
+        HEAD + f"@triton.autotune([{configs}], key=[])\n@triton.jit\n"
+        "def transpose_copy(x, y, M, N, sx, sy, BM: tl.constexpr, BN: tl.constexpr):\n"
+        "    om = tl.program_id(0) * BM + tl.arange(0, BM)\n"
+        "    on = tl.program_id(1) * BN + tl.arange(0, BN)\n"
+        "    mk = (om[:, None] < M) & (on[None, :] < N)\n"
+        "    t = tl.load(x + om[:, None] * sx + on[None, :], mask=mk)\n"
+        "    tl.store(y + om[:, None] + on[None, :] * sy, t, mask=mk)\n"
+    )
+    (kernel,) = document("transpose_copy", "--cache-dir", real_cache)["kernels"]
+    unexplained = kernel["decisions"][0]["configs"][2]
+    assert unexplained["cause"] is None
+    assert unexplained["why"].startswith("not known: no variant with its options is in the cache")
+    (kernel,) = document("transpose_copy", file, "--cache-dir", real_cache)["kernels"]
+    explained = kernel["decisions"][0]["configs"][2]
+    assert explained["cause"] == "shared memory"
+    assert explained["why"].startswith("lowered again, it needs 5")
+    assert explained["shared_memory"] > explained["shared_memory_limit"] == 232448
