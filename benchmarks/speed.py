@@ -82,7 +82,7 @@ def _recorded(job: Job) -> dict[str, Any]:
 
 
 def sampled(name: str, path: Path, most: int) -> Suite:
-    """A seeded sample of the distinct jobs that smemcheck finds under ``path`` by itself."""
+    """A seeded sample of the distinct jobs under ``path``: of the fixtures as recorded, of a package as smemcheck infers them."""
     from smemcheck.pipeline import check
 
     found: list[Job] = []
@@ -91,7 +91,9 @@ def sampled(name: str, path: Path, most: int) -> Suite:
         found.extend(jobs)
         return iter(())
 
-    check([str(path)], Settings(targets=(TARGET,), cache=False, launches=False, max_specializations=1), lower=note)
+    recorded = (str(HERE.parent / "tests" / "fixtures" / "specializations.jsonl"),) if name == "fixtures" else ()
+    settings = Settings(targets=(TARGET,), cache=False, max_specializations=1, specializations=recorded)
+    check([str(path)], settings, lower=note)
     possible = [job for job in found if not isinstance(codec.encode(job), Unknown)]
     random.Random(SEED).shuffle(possible)
     # One config of each kernel first, so that a small sample still has many kernels.
