@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from smemcheck.model import Parameter, Site
 from smemcheck.verify.triton_cache import Variant
 
+_NUMBERED = re.compile(r"arg\d+")
 _POINTER_LIKE = re.compile(r"(ptr|pointer|bias|mask|desc|tensor|buffer|out|_p)$|^(p_|ptr_)", re.IGNORECASE)
 
 
@@ -24,7 +26,7 @@ def harvested_lines(variants: Iterable[Variant], sites: Mapping[str, Site]) -> l
     ``sites`` are known sites by the kernel's name. Variants without IR give no line. ``observed`` lists what was compiled.
     """
     grouped: dict[tuple[Any, ...], list[Variant]] = {}
-    for variant in variants:
+    for variant in (_named(variant, sites.get(variant.kernel)) for variant in variants):
         if variant.arguments is not None:
             key = (variant.kernel, variant.source, variant.arguments, variant.environment)
             grouped.setdefault(key, []).append(variant)
@@ -32,6 +34,21 @@ def harvested_lines(variants: Iterable[Variant], sites: Mapping[str, Site]) -> l
     for variant in (variant for members in grouped.values() for variant in members):
         all_of.setdefault(variant.kernel, []).append(variant)
     return [_line(members, all_of[members[0].kernel], sites.get(members[0].kernel)) for members in grouped.values()]
+
+
+def _named(variant: Variant, site: Site | None) -> Variant:
+    """The variant with its arguments named. 3.4 prints them by number; then the source tells, if none was lost on the way.
+
+    Without a name for each argument there is no line: the variant's arguments become unknown.
+    """
+    arguments = variant.arguments or ()
+    if not any(_NUMBERED.fullmatch(argument.name) for argument in arguments):
+        return variant
+    names = [parameter.name for parameter in site.parameters if not parameter.is_constexpr] if site else []
+    if len(names) != len(arguments):
+        return replace(variant, arguments=None)
+    renamed = tuple(replace(argument, name=name) for argument, name in zip(arguments, names, strict=True))
+    return replace(variant, arguments=renamed)
 
 
 def _line(members: Sequence[Variant], alike: Sequence[Variant], site: Site | None) -> dict[str, Any]:

@@ -264,3 +264,31 @@ def test_a_cache_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["record", "--from-cache", str(tmp_path / "absent")])
     assert result.exit_code == 2
     assert "no such folder" in result.output
+
+
+def test_arguments_that_are_printed_by_number_are_named_by_the_source(tmp_path: Path) -> None:
+    """As Triton 3.4 prints them; a launch whose arguments were not all kept cannot be told, and gives no line."""
+    source = tmp_path / "kernel.py"
+    source.write_text(KERNEL.replace("stride, TYPE", "TYPE"))
+    folder = tmp_path / "cache" / "HASH"
+    folder.mkdir(parents=True)
+    metadata = {
+        "hash": "h",
+        "name": "product",
+        "shared": 64,
+        "num_warps": 4,
+        "num_stages": 2,
+        "triton_version": "3.4.0",
+    }
+    metadata["target"] = {"backend": "cuda", "arch": 90, "warp_size": 32}
+    (folder / "product.json").write_text(json.dumps(metadata))
+    kinds = ["!tt.ptr<f16>", "!tt.ptr<f16>", "!tt.ptr<f16>", "i32"]
+    for count, expected in ((4, [["a", "b", "c", "n"]]), (3, [])):
+        arguments = ", ".join(f"%arg{index}: {kind} loc(unknown)" for index, kind in enumerate(kinds[:count]))
+        (folder / "product.ttir").write_text(f"module {{\n  tt.func public @product({arguments}) attributes {{}} {{\n")
+        output = tmp_path / f"{count}.jsonl"
+        command = ["record", "--from-cache", "--source", str(source), "--output", str(output), str(folder.parent)]
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code == 0, result.output
+        names = [[name for name, kind in line["signature"].items() if kind != "constexpr"] for line in lines_of(output)]
+        assert names == expected

@@ -9,6 +9,7 @@ this. Loading is seen in ``CompiledKernel._init_handles``. Both happen once a ke
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
 import re
@@ -283,7 +284,9 @@ def _line(function: Any) -> int:
     """The line of ``def``: Triton's and Python's first line is that of the first decorator."""
     first: int = function.fn.__code__.co_firstlineno
     lines = getattr(function, "raw_src", None)
-    for below, line in enumerate(lines if isinstance(lines, list) else []):
+    if not isinstance(lines, list):  # 3.4 keeps the text from ``def`` on only
+        lines = inspect.getsourcelines(function.fn)[0]
+    for below, line in enumerate(lines):
         if re.match(r"\s*(async\s+)?def\s", line):
             return first + below
     return first
