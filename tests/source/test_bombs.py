@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import time
-import tracemalloc
 from pathlib import Path
 
 import pytest
 from listing import PREAMBLE, Package, blocks
 
 SECONDS = 10
+KILOBYTES = 500_000
 TUNED = '\n@triton.autotune(L, ["x"])\n@triton.jit\ndef kernel(x, B: tl.constexpr):\n    pass\n'
 
 BOMBS = {
@@ -58,15 +59,10 @@ BOMBS = {
 
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb(lists, text):
-    tracemalloc.start()
-    started = time.process_time()
-    try:
-        found = lists(text + TUNED)["kernel"]
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+    started, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = lists(text + TUNED)["kernel"]
     assert time.process_time() - started < SECONDS
-    assert peak < 500_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < KILOBYTES
     assert isinstance(found, str)
     assert found
 
@@ -163,7 +159,7 @@ def _survives(root, seeds):
 
 
 def test_mutated_files(tmp_path):
-    _survives(tmp_path, range(150))
+    _survives(tmp_path, range(80))
 
 
 @pytest.mark.slow

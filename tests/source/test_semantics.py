@@ -16,7 +16,7 @@ from smemcheck.config import Settings
 from smemcheck.rules.devices import resolve_target
 from smemcheck.source import Analysis
 from smemcheck.source.interpreter import Evaluator
-from smemcheck.source.values import Obstacle
+from smemcheck.source.values import External, Obstacle
 
 START = "a, b, c = 3, [1, 2, 1], {'k': 2, 1: 'x'}\n"
 RAISES = object()
@@ -80,7 +80,7 @@ def holds_unknown(value):
         return any(map(holds_unknown, value))
     if isinstance(value, dict):
         return any(map(holds_unknown, value.values()))
-    return isinstance(value, Obstacle)
+    return isinstance(value, (Obstacle, External))
 
 
 def compare(found, expected):
@@ -103,7 +103,7 @@ def _one_function(text):
 
 
 @given(EXPRESSIONS)
-@settings(UNCHECKED, max_examples=400)
+@settings(UNCHECKED, max_examples=200)
 def test_expressions(analysis, expression):
     text = f"def program():\n    {START}    return {expression}\nRESULT = program()\n"
     found = answer(analysis, text, ["RESULT"])
@@ -111,7 +111,7 @@ def test_expressions(analysis, expression):
 
 
 @given(PROGRAMS)
-@settings(UNCHECKED, max_examples=300)
+@settings(UNCHECKED, max_examples=100)
 def test_programs_inside_a_function(analysis, program):
     text = _one_function(program)
     found = answer(analysis, text, ["RESULT"])
@@ -119,7 +119,7 @@ def test_programs_inside_a_function(analysis, program):
 
 
 @given(PROGRAMS)
-@settings(UNCHECKED, max_examples=300)
+@settings(UNCHECKED, max_examples=100)
 def test_programs_at_module_level(analysis, program):
     """Only the statements that decide a name are run, so an exception that no name depends on may be missed, never invented."""
     text = START + program
@@ -131,11 +131,12 @@ def test_programs_at_module_level(analysis, program):
 
 
 @given(PROGRAMS, st.sampled_from(NAMES))
-@settings(UNCHECKED, max_examples=200)
+@settings(UNCHECKED, max_examples=80)
 def test_an_unknown_input_only_makes_answers_open(analysis, program, hidden):
+    """Programs that raise are left out: which of several errors comes first may hang on what is unknown."""
     text = _one_function(program)
     known = answer(analysis, text, ["RESULT"])
-    assume(not isinstance(known, Obstacle))
+    assume(not isinstance(known, (Obstacle, tuple)))
     opened = text.replace(
         "    a, b, c = 3, [1, 2, 1], {'k': 2, 1: 'x'}\n",
         f"    a, b, c = 3, [1, 2, 1], {{'k': 2, 1: 'x'}}\n    {hidden} = elsewhere.{hidden}\n",
@@ -148,8 +149,7 @@ def test_an_unknown_input_only_makes_answers_open(analysis, program, hidden):
     if any(holds_unknown(value) for value in shown):
         return
     answers = {repr(typed(value)) for value in shown}
-    wanted = known if isinstance(known, tuple) else known[0]
-    assert len(answers) > 1 or answers == {repr(typed(wanted))}
+    assert len(answers) > 1 or answers == {repr(typed(known[0]))}
 
 
 @pytest.mark.slow
