@@ -104,7 +104,7 @@ class Config:
     """One ``triton.Config``: the constexprs it sets and the compiler's options.
 
     ``options`` are options other than the four named ones (``waves_per_eu`` is a kwarg to Triton, so it is in ``kwargs``;
-    ``ir_override`` is an option). Two configs are equal when Triton would treat them the same, wherever they stand.
+    ``ir_override`` is an option). ``omits_stages`` says that a launch leaves ``num_stages`` to the backend. Two configs are equal when Triton would treat them the same, wherever they stand.
     """
 
     kwargs: tuple[tuple[str, Value], ...] = ()
@@ -115,6 +115,7 @@ class Config:
     options: tuple[tuple[str, Value], ...] = ()
     has_pre_hook: bool = False
     position: Position | None = field(default=None, compare=False)
+    omits_stages: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

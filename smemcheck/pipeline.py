@@ -185,13 +185,14 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
 def _rows_of(
     report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
 ) -> Iterator[_Row]:
-    from smemcheck.specialize import bind, prune
+    from smemcheck.specialize import bind, on_target, prune
 
     site, specialization = report.sites[specialized.site], specialized.specialization
     for target in report.targets:
         answer = site.answers.get(target.name)
         kernel = answer.kernel if answer else Unknown(f"it has no definition on {target.name}", site.position)
-        configs = (specialization.config,) if specialization.config else _configs(site, target)
+        own = specialization.config
+        configs = (on_target(own, target),) if own else _configs(site, target)
         kept = configs
         if specialization.config is None and site.prune_configs_by is not None:
             pruned = _guarded(site, prune, site, specialization, configs, target, project)

@@ -243,6 +243,7 @@ class _Line:
             num_stages=self.integer(found, "num_stages", 3),
             num_ctas=self.integer(found, "num_ctas", 1),
             maxnreg=self.integer(found, "maxnreg", 0) or None,
+            omits_stages=found.get("num_stages") is None,
         )
 
     def integer(self, found: Mapping[str, Any], name: str, default: int) -> int:

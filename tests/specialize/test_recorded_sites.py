@@ -70,10 +70,10 @@ def check(tmp_path: Path, write_package):
     """Check the package under recorded lines; in place of the compiler, a kernel needs ``BLOCK`` bytes."""
     write_package(PACKAGE)
 
-    def run(*lines: dict[str, object]):
+    def run(*lines: dict[str, object], arch: str = "sm_90"):
         recorded = tmp_path / "seen.jsonl"
         recorded.write_text("".join(json.dumps(one) + "\n" for one in lines))
-        settings = Settings(targets=("sm_90",), specializations=(str(recorded),))
+        settings = Settings(targets=(arch,), specializations=(str(recorded),))
         return pipeline.check([str(tmp_path / "pkg")], settings, lower=answers)
 
     def answers(jobs):
@@ -141,3 +141,10 @@ def test_the_result_carries_the_config_of_its_line(check):
     (result,) = check(line("fill", "ops/plain.py", 64, config=config)).results
     found = result.config
     assert (found.kwargs, found.num_warps, found.num_stages, found.num_ctas, found.maxnreg) == ((), 8, 5, 2, 96)
+
+
+@pytest.mark.parametrize(("arch", "given", "stages"), [("sm_90", None, 3), ("gfx942", None, 2), ("gfx942", 3, 3)])
+def test_a_line_that_leaves_the_stages_to_the_backend(check, arch, given, stages):
+    config = {"num_warps": 4} if given is None else {"num_warps": 4, "num_stages": given}
+    (result,) = check(line("fill", "ops/plain.py", 64, config=config), arch=arch).results
+    assert result.config.num_stages == stages

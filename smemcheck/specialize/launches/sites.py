@@ -87,8 +87,20 @@ def _site(
     if not configs:
         return None
     return kernel_site(
-        project, Definition(name, statement, statement.definition_line), root, targets, lambda _: configs
+        project,
+        Definition(name, statement, statement.definition_line),
+        root,
+        targets,
+        lambda target: tuple(on_target(config, target) for config in configs),
     )
+
+
+def on_target(config: Config, target: Target) -> Config:
+    """The config of a launch as the target's backend completes it.
+
+    ``HIPOptions.num_stages`` is 2 (triton/backends/amd/compiler.py, 3.2 to 3.9), where CUDA's is 3.
+    """
+    return replace(config, num_stages=2) if config.omits_stages and target.backend == "hip" else config
 
 
 def config_of(recorded: Recorded) -> Config | None:
@@ -100,4 +112,9 @@ def config_of(recorded: Recorded) -> Config | None:
     if not all(isinstance(value, int) for value in numbers.values()):
         return None
     maxnreg = options.get("maxnreg")
-    return Config(**numbers, maxnreg=maxnreg if isinstance(maxnreg, int) else None, position=recorded.launch.position)
+    return Config(
+        **numbers,
+        maxnreg=maxnreg if isinstance(maxnreg, int) else None,
+        omits_stages="num_stages" not in options,
+        position=recorded.launch.position,
+    )
