@@ -171,3 +171,16 @@ def test_platform(values):
 
 def test_what_no_table_holds_is_unknown_with_its_name(values):
     assert values("torch.cuda.mem_get_info()[0]") == ["the result of torch.cuda.mem_get_info() is not known"] * 4
+
+
+def test_operator_functions_compare_and_other_vendors_devices_are_absent(values) -> None:
+    """liger_kernel/ops/utils.py compares versions through ``operator`` and asks transformers for an NPU."""
+    before = """
+import operator
+from packaging.version import Version
+from transformers.utils import is_torch_npu_available
+
+def at_least(version):
+    return operator.ge(Version("3.1"), Version(version))
+"""
+    assert values("32 if at_least('3.0') and not is_torch_npu_available() else 16", before) == [32, 32, 32, 32]

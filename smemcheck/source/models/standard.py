@@ -13,7 +13,7 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.interpreter import Interpreter, iterate
-from smemcheck.source.operations import BINARY, binary, guarded, is_data, subscript
+from smemcheck.source.operations import BINARY, binary, compare, equal, guarded, is_data, subscript
 from smemcheck.source.values import (
     Builtin,
     Call,
@@ -274,6 +274,18 @@ def _operator(name: str, kind: type[cst.CSTNode]) -> Callable[[Call], Any]:
     return lambda call: binary(call.interpreter, kind, call.arguments[0], call.arguments[1], call.place)
 
 
+def _ordering(kind: type[cst.CSTNode]) -> Callable[[Call], Any]:
+    return lambda call: compare(call.interpreter, kind, call.arguments[0], call.arguments[1], call.place)
+
+
+def _equality(wanted: bool) -> Callable[[Call], Any]:
+    def model(call: Call) -> Any:
+        same = equal(call.interpreter, call.arguments[0], call.arguments[1], call.place)
+        return same if isinstance(same, Obstacle) else same == wanted
+
+    return model
+
+
 def _itemgetter(call: Call) -> Any:
     keys = call.arguments
 
@@ -400,6 +412,12 @@ def _abstract(call: Call) -> Any:
     return call.arguments[0]
 
 
+_ORDERINGS: dict[str, type[cst.CSTNode]] = {
+    "lt": cst.LessThan,
+    "le": cst.LessThanEqual,
+    "gt": cst.GreaterThan,
+    "ge": cst.GreaterThanEqual,
+}
 _BINARY_OPERATORS: dict[str, type[cst.CSTNode]] = {
     "add": cst.Add,
     "sub": cst.Subtract,
@@ -448,6 +466,9 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "inspect.unwrap": _abstract,
     "inspect.isfunction": lambda call: isinstance(call.arguments[0], UserFunction),
     **{f"operator.{n}": _operator(n, k) for n, k in _BINARY_OPERATORS.items()},
+    **{f"operator.{name}": _ordering(kind) for name, kind in _ORDERINGS.items()},
+    "operator.eq": _equality(wanted=True),
+    "operator.ne": _equality(wanted=False),
     "operator.itemgetter": _itemgetter,
     "operator.attrgetter": _attrgetter,
     "collections.defaultdict": _defaultdict,

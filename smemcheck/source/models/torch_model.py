@@ -279,6 +279,12 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "torch.utils._triton.has_triton_package": lambda call: True,
     "torch.library.wrap_triton": lambda call: call.arguments[0],
     "torch._library.capture_triton": lambda call: call.arguments[0],
+    # Other vendors' devices: a machine with the target's GPU has none of them.
+    **{
+        f"transformers.utils.{module}is_torch_{kind}_available": lambda call: False
+        for module in ("", "import_utils.")
+        for kind in ("npu", "xpu", "mlu", "musa", "hpu")
+    },
     "torch.device": _device,
 }
 CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
