@@ -536,4 +536,4 @@ CONSTANTS: dict[str, Callable[[Interpreter], Any]] = {
     "os.sep": lambda interpreter: "/",
     "typing.TYPE_CHECKING": lambda interpreter: False,
 }
-SILENT = ("logging", "warnings")
+SILENT = ("logging", "traceback", "warnings")
