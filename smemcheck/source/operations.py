@@ -190,7 +190,7 @@ def _instances_equal(interpreter: Interpreter, left: Instance, right: Any, place
         if left.cls.kind == "dataclass" and isinstance(right, Instance) and right.cls is left.cls:
             return _all_equal(interpreter, [(v, right.attributes.get(k)) for k, v in left.attributes.items()], place)
         if (plain := left.plain) is not None:
-            return equal(interpreter, plain, _unboxed(right) if isinstance(right, Instance) else right, place)
+            return equal(interpreter, plain, _unboxed(right), place)
         return False
     result = interpreter.call(BoundMethod(method, left), [right], {}, place)
     return truth_of(interpreter, result, place)
@@ -201,15 +201,12 @@ def binary(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: 
     method, function = BINARY[kind]
     if obstacle := first_obstacle(left, right):
         return obstacle
+    left, right = _unboxed(left), _unboxed(right)
     if isinstance(left, Instance) and isinstance(left.cls, UserClass):
-        left = _unboxed(left)
-    if isinstance(right, Instance) and isinstance(right.cls, UserClass):
-        right = _unboxed(right)
-    if isinstance(left, Instance) and isinstance(left.cls, UserClass):
-        try:
-            return interpreter.call(BoundMethod(left.cls.lookup(method), left), [right], {}, place)
-        except KeyError:
-            raise Raised("TypeError", f"unsupported operand for {type_name(left)}", place=place) from None
+        special = left.cls.find(method)
+        if special is None:
+            raise Raised("TypeError", f"unsupported operand for {type_name(left)}", place=place)
+        return interpreter.call(BoundMethod(special, left), [right], {}, place)
     if is_data(left) and is_data(right):
         _check_growth(interpreter, kind, left, right, place)
         if kind in (cst.Modulo, cst.ModuloAssign) and isinstance(left, (str, bytes)):
@@ -220,9 +217,9 @@ def binary(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: 
     return Obstacle(f"{type_name(left)} and {type_name(right)} are combined in a way that is not modelled", place)
 
 
-def _unboxed(value: Instance) -> Any:
-    """A named tuple, or an ``IntEnum`` or ``StrEnum`` member, as the tuple, number or text that it is."""
-    plain = value.plain
+def _unboxed(value: Any) -> Any:
+    """A named tuple, or an ``IntEnum`` or ``StrEnum`` member, as the tuple, number or text that it is; others as they are."""
+    plain = value.plain if isinstance(value, Instance) and isinstance(value.cls, UserClass) else None
     return plain if plain is not None else value
 
 
@@ -233,15 +230,12 @@ def compare(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right:
         return interpreter.derive(left, method, right)
     if isinstance(right, Obstacle):
         return interpreter.derive(right, "r" + method, left)
+    left, right = _unboxed(left), _unboxed(right)
     if isinstance(left, Instance) and isinstance(left.cls, UserClass):
-        left = _unboxed(left)
-    if isinstance(right, Instance) and isinstance(right.cls, UserClass):
-        right = _unboxed(right)
-    if isinstance(left, Instance) and isinstance(left.cls, UserClass):
-        try:
-            return interpreter.call(BoundMethod(left.cls.lookup(method), left), [right], {}, place)
-        except KeyError:
-            raise Raised("TypeError", f"'{type_name(left)}' objects have no order", place=place) from None
+        special = left.cls.find(method)
+        if special is None:
+            raise Raised("TypeError", f"'{type_name(left)}' objects have no order", place=place)
+        return interpreter.call(BoundMethod(special, left), [right], {}, place)
     if isinstance(left, (list, tuple)) and isinstance(right, type(left)):
         for a, b in zip(left, right, strict=False):
             same = equal(interpreter, a, b, place)
