@@ -116,6 +116,8 @@ def _instance_attribute(interpreter: Interpreter, value: Instance, name: str, pl
         return _tuple_method(interpreter, value, name)
     if name == "__dict__":
         return dict(value.attributes)
+    if name == "__annotations__" and isinstance(value.cls, UserClass):
+        return _class_attribute(interpreter, value.cls, name, place)
     if isinstance(value.cls, External):
         return interpreter.project.models.instance_attribute(interpreter, value, name, place)
     try:
@@ -147,6 +149,9 @@ def _tuple_method(interpreter: Interpreter, value: Instance, name: str) -> Any:
 def _class_attribute(interpreter: Interpreter, value: UserClass, name: str, place: Place) -> Any:
     if name == "__name__":
         return value.name
+    if name == "__annotations__":
+        unknown = Obstacle("what an annotation says is not evaluated", place)
+        return dict.fromkeys(value.annotations, unknown)
     if name == "__members__" and value.kind == "enum":
         return {k: v for k, v in value.namespace.items() if isinstance(v, Instance) and v.cls is value}
     try:

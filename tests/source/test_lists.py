@@ -135,6 +135,9 @@ def test_an_expression(configs, written, values):
          [16, 32]),
         ("@dataclass(frozen=True)\nclass Tile:\n    m: int\n    more: list = field(default_factory=list)\n"
          "t = replace(Tile(8), m=16)\nL = [Config({'B': t.m + len(t.more)})]", [16]),
+        ("@dataclass\nclass Tile:\n    m: int\n    n: int = 2\n    def sizes(self):\n"
+         "        return [getattr(self, name) for name in self.__annotations__]\n"
+         "L = [Config({'B': b}) for b in Tile(8).sizes()] + [Config({'B': len(Tile.__annotations__)})]", [8, 2, 2]),
         ("class Tile(NamedTuple):\n    m: int\n    n: int = 2\nL = [Config({'B': m * n}) for m, n in (Tile(8), Tile(8, 4))]",
          [16, 32]),
         ("class Tile(NamedTuple):\n    m: int\n    n: int = 2\nL = [Config({'B': Tile(8)[0] + Tile(8).n + len(Tile(1))})]",
