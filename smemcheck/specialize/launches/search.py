@@ -131,7 +131,14 @@ class Launches:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints)
         try:
             start(interpreter, entry)
-        except (Raised, Blocked, KeyError, RecursionError):  # launches made before that point count
+        except (Raised, Blocked, RecursionError):  # launches made before that point count
+            return interpreter, True
+        except (
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ):  # an example that makes no sense costs its run only
             return interpreter, True
         return interpreter, False
 

@@ -471,6 +471,8 @@ def _joined(name: str, found: list[Tensor], call: Call) -> Geometry:
     if name == "stack":
         position = index % (len(first) + 1)
         return Geometry(found[0].geometry.sizes, [*first[:position], len(found), *first[position:]])
+    if not -len(first) <= index < len(first):  # the example has another rank than the code expects
+        return Geometry(found[0].geometry.sizes)
     new = list(first)
     new[index] = sum(d[index] for d in dims if d is not None)
     return Geometry(found[0].geometry.sizes, new)
@@ -499,7 +501,7 @@ def subscripted(value: Tensor, key: Any) -> Tensor:
             return like(value, geometry=Geometry(value.geometry.sizes))
         if isinstance(one, slice):
             try:
-                new_dims.append(max(len(range(*one.indices(dims[at]))), 1))
+                new_dims.append(max(len(range(*one.indices(max(dims[at], 0)))), 1))
             except TypeError:
                 new_dims.append(dims[at])
             new_strides.append(strides[at])

@@ -253,3 +253,21 @@ def test_a_list_of_configs_that_the_launch_gives(read):
     (site,), project = read(FACTORY)
     (known,) = configured(project, Settings(), (site,))
     assert [dict(config.kwargs) for config in known.answers["sm_90"].configs] == [{"BLOCK": 64}, {"BLOCK": 256}]
+
+
+OTHER_RANK = """
+@triton.autotune([triton.Config({})], key=[])
+@triton.jit
+def kernel(x, out, N):
+    tl.store(out, tl.load(x) + N)
+
+def doubled(x):
+    joined = torch.cat([x, x], dim=5)[:-4]
+    kernel[(1,)](x, joined, x.shape[-1])
+"""
+
+
+def test_an_example_that_does_not_fit_the_code_costs_nothing_else(read):
+    """A six-dimensional tensor is asked for, and examples have four dimensions at most."""
+    (first, *_) = specializations(read, OTHER_RANK)
+    assert types_of(first) == {"x": "*fp16", "out": "*fp16", "N": "i32"}
