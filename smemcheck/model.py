@@ -239,12 +239,16 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A conclusion about one parameter, what it rests on, and where that stands."""
+    """A conclusion about one parameter, what it rests on, and where that stands.
+
+    ``is_open``: nothing in the source settles it, so another value may be tried when the kernel does not compile with this one.
+    """
 
     parameter: str
     value: str
     because: str
     position: Position | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

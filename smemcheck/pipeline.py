@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,8 @@ from smemcheck.config import Settings
 from smemcheck.errors import UsageError
 from smemcheck.model import (
     Config,
+    Failure,
+    Footprint,
     Job,
     OtherTriton,
     Outcome,
@@ -25,6 +27,7 @@ from smemcheck.model import (
     Report,
     Result,
     Site,
+    Specialization,
     SpecializedSite,
     Target,
     Unknown,
@@ -37,6 +40,12 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
 """Answers jobs, in any order, each with its index."""
+
+
+_Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
+"""What one Triton says of every distinct job, its version, and what the user should know of how it went."""
+
+_MOST_RETRIES = 4  # further assumptions that are tried for one specialisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,12 @@ def check(
     report, unspecialized = _specialize(report, project, settings, recorded)
     rows = _rows(report, unspecialized, project, settings)
     pythons = _interpreters(settings)
-    answers = [_lower(rows, settings, progress or _silent, lower, python) for python in pythons]
+
+    def ask(asked: Sequence[_Row], python: str) -> _Answer:
+        return _lower(asked, settings, progress or _silent, lower, python)
+
+    report, rows, first = _retried(report, rows, project, settings, lambda asked: ask(asked, pythons[0]))
+    answers = [first, *(ask(rows, python) for python in pythons[1:])]
     results = [tuple(_result(row, outcomes, rules.judge) for row in rows) for outcomes, _, _ in answers]
     report = replace(
         report,
@@ -182,6 +196,87 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
     return sorted(rows, key=order)
 
 
+def _retried(
+    report: Report, rows: list[_Row], project: Any, settings: Settings, ask: Callable[[Sequence[_Row]], _Answer]
+) -> tuple[Report, list[_Row], _Answer]:
+    """The report, its rows and what the compiler says, with other assumptions where none of a specialisation's configs compiles.
+
+    Each further assumption is tried on the first config that was refused. A specialisation for which nothing compiles stays.
+    """
+    from smemcheck.specialize.retry import next_assumptions
+
+    outcomes, version, notes = ask(rows)
+    refused = _refused(report, rows, outcomes)
+    if not refused:
+        return report, rows, (outcomes, version, notes)
+    known = {(one.site, one.specialization) for one in report.specializations}
+    pending: dict[int, Iterator[Specialization]] = {}
+    for index, (_, failure) in refused.items():
+        one = report.specializations[index]
+        pending[index] = next_assumptions(report.sites[one.site], one.specialization, failure)
+    changed: dict[int, Specialization] = {}
+    for _ in range(_MOST_RETRIES):
+        attempts: list[tuple[int, Specialization, _Row]] = []
+        for index, others in pending.items():
+            site = report.specializations[index].site
+            other = next((other for other in others if (site, other) not in known), None)
+            if other is not None:
+                known.add((site, other))
+                attempts += [(index, other, row) for row in _again(report, refused[index][0], other, project)]
+        if not attempts:
+            break
+        answers, _, more = ask([row for _, _, row in attempts])
+        notes = tuple(dict.fromkeys((*notes, *more)))
+        outcomes |= answers
+        for index, other, row in attempts:
+            if isinstance(row.job, Job) and isinstance(answers.get(row.job), Footprint):
+                changed[index] = other
+                del pending[index]
+    if not changed:
+        return report, rows, (outcomes, version, notes)
+    specialized = [
+        replace(one, specialization=changed.get(index, one.specialization))
+        for index, one in enumerate(report.specializations)
+    ]
+    report = replace(report, specializations=tuple(specialized))
+    fresh = {i: list(_rows_of(report, report.specializations[i], i, project, settings)) for i in changed}
+    more_outcomes, _, more = ask([row for made in fresh.values() for row in made if row.job not in outcomes])
+    placed: list[_Row] = []
+    for row in rows:
+        if row.specialization not in changed:
+            placed.append(row)
+        elif row.specialization in fresh:
+            placed += fresh.pop(row.specialization)
+    return report, placed, (outcomes | more_outcomes, version, tuple(dict.fromkeys((*notes, *more))))
+
+
+def _refused(report: Report, rows: Sequence[_Row], outcomes: Mapping[Job, Outcome]) -> dict[int, tuple[_Row, Failure]]:
+    """Specialisations of which the compiler refuses every config for what was assumed: the first such row, and why."""
+    from smemcheck.specialize.retry import may_retry
+
+    found: dict[int, tuple[_Row, Failure] | None] = {}
+    for row in rows:
+        if row.specialization is None or not isinstance(row.job, Job):
+            continue
+        outcome = outcomes.get(row.job)
+        specialization = report.specializations[row.specialization].specialization
+        if not isinstance(outcome, Failure) or not may_retry(specialization, outcome):
+            found[row.specialization] = None
+        else:
+            found.setdefault(row.specialization, (row, outcome))
+    return {index: first for index, first in found.items() if first is not None}
+
+
+def _again(report: Report, row: _Row, specialization: Specialization, project: Any) -> Iterator[_Row]:
+    """The row under another specialisation, unless something in it cannot be bound then."""
+    from smemcheck.specialize import bind
+
+    site = report.sites[row.site]
+    bound = _guarded(site, bind, site, specialization, row.config, row.target, project)
+    if isinstance(row.job, Job) and not isinstance(bound, Unknown):
+        yield replace(row, job=replace(row.job, specialization=bound))
+
+
 def _rows_of(
     report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
 ) -> Iterator[_Row]:
@@ -241,10 +336,7 @@ def _others(
     return tuple(found)
 
 
-def _lower(
-    rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None, python: str
-) -> tuple[dict[Job, Outcome], str, tuple[str, ...]]:
-    """What one Triton says of every distinct job, its version, and what the user should know of how it went."""
+def _lower(rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None, python: str) -> _Answer:
     jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
     outcomes: dict[Job, Outcome] = {}
     version = (installed_triton() if python == sys.executable else None) or ""

@@ -131,6 +131,10 @@ class UserFunction:
     def place(self) -> Place:
         return Place(self.unit, self.node)
 
+    def text(self) -> str:
+        """The function as it is written."""
+        return self.statement.text if self.statement is not None else cst.Module([]).code_for_node(self.node)
+
     def full(self) -> tuple[Unit, cst.FunctionDef]:
         """The function with its body, and the unit its nodes belong to. Raises :class:`Blocked` when it cannot be parsed."""
         from smemcheck.source.module import SyntaxProblem

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from smemcheck.config import ParameterValues, Scalar, Settings
 from smemcheck.errors import did_you_mean
 from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization, Unknown
+from smemcheck.source.values import UserFunction
 from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.comments import values_in_comments
-from smemcheck.specialize.dtypes import value_text
+from smemcheck.specialize.dtypes import is_integer, value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type
 from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
 from smemcheck.specialize.launches import Proposal, proposals_of
@@ -145,7 +147,33 @@ def _inferred(
         else:
             built = _build(site, kinds, arguments, [*assumptions, *left_out])
             numbers = () if proposal is None else tuple((n, v) for n, v in proposal.numbers if n in arguments)
-            yield replace(built, config=proposal.config if proposal else None, launch_values=numbers)
+            built = replace(built, config=proposal.config if proposal else None, launch_values=numbers)
+            yield _with_numbers(site, built)
+
+
+def _with_numbers(site: Site, specialization: Specialization) -> Specialization:
+    """The specialisation with a number for each integer that a heuristic reads and no launch gives one."""
+    if isinstance(site.heuristics, Unknown):
+        return specialization
+    known = {name for name, _ in specialization.launch_values}
+    texts = [one.function.text() for one in site.heuristics if isinstance(one.function, UserFunction)]
+    read = {name for text in texts for name in re.findall(r"['\"](\w+)['\"]", text)} - known
+    open_ = {
+        assumption.parameter
+        for assumption in specialization.assumptions
+        if assumption.is_open and assumption.parameter in read and is_integer(assumption.value)
+    }
+    return replace(
+        specialization,
+        launch_values=(*specialization.launch_values, *((name, _LARGE) for name in sorted(open_))),
+        assumptions=tuple(
+            replace(one, because=f"{one.because}; heuristics see {_LARGE}") if one.parameter in open_ else one
+            for one in specialization.assumptions
+        ),
+    )
+
+
+_LARGE = 4096  # a multiple of every block
 
 
 def _left_out(total: int, settings: Settings) -> list[Assumption]:
@@ -231,7 +259,7 @@ def _assumption(kind: ParameterKind, argument: Argument) -> Assumption:
         because += "; aligned to 16 bytes, as torch allocates"
     elif argument.divisible:
         because += "; taken for a multiple of 16, as sizes and strides mostly are"
-    return Assumption(kind.parameter, argument.type, because, kind.position)
+    return Assumption(kind.parameter, argument.type, because, kind.position, is_open=not kind.is_settled)
 
 
 # ---------------------------------------------------------------------------------------------------------------- given

@@ -48,7 +48,7 @@ class ParameterKind:
     """What a parameter is taken for, and why.
 
     ``type`` is Triton's type; a descriptor's block shape may hold names of constexprs (``tensordesc<fp16[BLOCK_M, 64]>``),
-    or ``?`` where it could not be told.
+    or ``?`` where it could not be told. ``is_settled``: an annotation says it, so nothing else is possible.
     """
 
     parameter: str
@@ -56,6 +56,7 @@ class ParameterKind:
     type: str
     because: str
     position: Position
+    is_settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,7 @@ class _Judge:
         annotated = annotated_type(parameter.annotation)
         if annotated is not None:
             kind = Kind.POINTER if annotated[0] == "*" else _kind_of(annotated)
-            return ParameterKind(name, kind, annotated, "its annotation says so", self.position)
+            return ParameterKind(name, kind, annotated, "its annotation says so", self.position, is_settled=True)
         if name in self.descriptors:
             return self._descriptor(name)
         if name in self.pointers:

@@ -208,22 +208,31 @@ def test_what_the_user_gives_goes_before_the_heuristic(bound):
     assert dict(bound(HAS_BIAS=False).constexprs)["HAS_BIAS"] is False
 
 
-def test_a_heuristic_over_a_runtime_number_says_what_is_missing(read):
-    sites, project = read(
-        """
-        @triton.autotune([triton.Config({"BLOCK": 64})], key=[])
-        @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
-        @triton.jit
-        def fill(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-            tl.store(x + tl.arange(0, BLOCK), 1.0, mask=tl.arange(0, BLOCK) < n)
-        """
-    )
+EVEN = """
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def fill(x, n, step, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK) * step, 1.0, mask=tl.arange(0, BLOCK) < n)
+"""
+
+
+def test_a_heuristic_over_a_runtime_number_sees_a_large_one(read):
+    sites, project = read(EVEN)
     (specialization,) = specialize(sites[0], project, Settings(), ())
     answer = bind(sites[0], specialization, sites[0].answers["sm_90"].configs[0], SM_90, project)
-    assert answer.reason.startswith(
-        "constexpr EVEN has no value; EVEN: its heuristic cannot be evaluated: the value of n is known at the launch only; "
-        "give one with --bind EVEN=…"
-    )
+    assert dict(answer.constexprs)["EVEN"] is True
+    reasons = {a.parameter: a.because for a in specialization.assumptions}
+    assert reasons["n"].endswith("; heuristics see 4096")
+    assert "heuristics" not in reasons["step"]
+
+
+def test_a_heuristic_over_something_unknown_says_what_is_missing(read):
+    sites, project = read(EVEN.replace('args["n"] %', "len(args) + unheard_of(args) %"))
+    (specialization,) = specialize(sites[0], project, Settings(), ())
+    answer = bind(sites[0], specialization, sites[0].answers["sm_90"].configs[0], SM_90, project)
+    assert answer.reason.startswith("constexpr EVEN has no value; EVEN: its heuristic cannot be evaluated: ")
+    assert "give one with --bind EVEN=…" in answer.reason
 
 
 def test_parameters_named_like_options_get_the_config_s(read):

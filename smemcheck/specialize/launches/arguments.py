@@ -72,7 +72,13 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
         arguments[name] = argument
         text = value_text(argument.value) if argument.type == "constexpr" else str(argument.type)
         assumptions.append(
-            Assumption(name, text, f"{because} in an example launch from {recorded.entry}()", launch.position)
+            Assumption(
+                name,
+                text,
+                f"{because} in an example launch from {recorded.entry}()",
+                launch.position,
+                is_open=(isinstance(value, Tensor) and value.assumed) or isinstance(value, Obstacle),
+            )
         )
     numbers = tuple((n, v) for n, v in launch.arguments.items() if isinstance(v, (bool, int, float)) and n in arguments)
     config = config_of(recorded) if site.kind is SiteKind.LAUNCH else None
@@ -102,6 +108,11 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Ar
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
+    if number and kind.kind in (
+        Kind.POINTER,
+        Kind.DESCRIPTOR,
+    ):  # the example is no tensor where the caller's value is one
+        return None, ""
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 
 

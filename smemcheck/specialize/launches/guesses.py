@@ -18,55 +18,129 @@ _FLAG_NAME = re.compile(
 )
 
 _SIZE_NAME = re.compile(r"BLOCK|DIM|SIZE|HEAD|LEN|WIDTH|CHUNK|PAD|POW|NUM|^[A-Z]{1,2}$|^N_", re.IGNORECASE)
+_STRIDE = re.compile(r"(?i)^(\w*stride\w*?)(_?[a-z0-9])$")
+_DTYPE_NAME = re.compile(r"(?i)dtype|(^|_)(acc|out|output|in|input|compute|element)_type$")
+_WIDE_DTYPE = re.compile(r"(?i)acc|compute")
 _LARGEST_MODE = 8  # a number above it is a size
+_USUAL: tuple[tuple[re.Pattern[str], int, str], ...] = (
+    (re.compile(r"(?i)^num_?stages$"), 3, "Triton's own default"),
+    (re.compile(r"(?i)^num_?warps$"), 4, "Triton's own default"),
+    (re.compile(r"(?i)^group(_size)?_?[mn]$"), 8, "as many blocks share a group in matrix multiplications"),
+    (re.compile(r"(?i)^split_?k(_iters?)?$"), 1, "one part"),
+    (re.compile(r"(?i)n?bits$"), 4, "as quantised weights mostly have"),
+    (re.compile(r"(?i)sizeof|element_?size$"), 2, "16-bit elements"),
+)
+"""What numbers of these names mostly are, where no launch says it."""
 
 
 def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], elsewhere: set[str]) -> list[Proposal]:
     """The proposals with a value for every constexpr: numbers 64 and 128 in step, flags off and on."""
     needed = [p for p in site.parameters if p.is_constexpr and p.name not in elsewhere]
     source = _source(site)
-    start = list(proposals) or [Proposal({}, (), 1, 0)]
+    start = [_without_strange_modes(one, needed, source) for one in proposals] or [Proposal({}, (), 1, 0)]
     found: list[Proposal] = []
+    unit_strides = _innermost_strides(site)
     for proposal in start:
         missing = [p for p in needed if p.name not in proposal.arguments]
-        found.extend(_filled(proposal, missing, use, source) if missing else [proposal])
+        found.extend(_filled(proposal, missing, use, source, unit_strides) if missing else [proposal])
     if not proposals and not any(p.name not in elsewhere for p in needed):
         return []
     return sorted(found, key=lambda one: (one.unknown > 0, one.effort))
 
 
 def _source(site: Site) -> str:
+    """The text of the kernel and of what it calls: a flag is often compared in a function that it is passed to."""
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
-    return kernel.entry.source if kernel is not None else ""
+    return "\n".join(function.source for function in kernel.functions) if kernel is not None else ""
 
 
-def _filled(proposal: Proposal, missing: Sequence[Parameter], use: KernelUse, source: str) -> Iterator[Proposal]:
+def _without_strange_modes(proposal: Proposal, needed: Sequence[Parameter], source: str) -> Proposal:
+    """The proposal without example sizes for parameters that the kernel takes for one of a few modes."""
+    strange = set()
+    for parameter in needed:
+        argument = proposal.arguments.get(parameter.name)
+        value = argument.value if argument is not None else None
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value > _LARGEST_MODE
+        if is_size and _cases(parameter.name, source):
+            strange.add(parameter.name)
+    if not strange:
+        return proposal
+    return replace(
+        proposal,
+        arguments={name: one for name, one in proposal.arguments.items() if name not in strange},
+        assumptions=tuple(one for one in proposal.assumptions if one.parameter not in strange),
+    )
+
+
+def _innermost_strides(site: Site) -> set[str]:
+    """Of each run of strides that share their name but for the last letter, the last one."""
+    found = set()
+    names = [parameter.name for parameter in site.parameters]
+    for name, following in zip(names, [*names[1:], ""], strict=True):
+        one, other = _STRIDE.match(name), _STRIDE.match(following)
+        if one is not None and (other is None or other[1] != one[1]):
+            found.add(name)
+    return found
+
+
+def _filled(
+    proposal: Proposal, missing: Sequence[Parameter], use: KernelUse, source: str, unit_strides: set[str]
+) -> Iterator[Proposal]:
     for step in range(4):
         arguments = dict(proposal.arguments)
         assumptions = list(proposal.assumptions)
         for parameter in missing:
-            value, because = _guess(parameter.name, use, source, step)
+            if parameter.name in unit_strides:
+                value: Value = 1
+                because = "no launch says it; the last stride of a tensor is mostly 1"
+            else:
+                value, because = _guess(parameter.name, use, source, step)
             arguments[parameter.name] = Argument("constexpr", value)
-            assumptions.append(Assumption(parameter.name, value_text(value), because))
+            assumptions.append(Assumption(parameter.name, value_text(value), because, is_open=True))
         yield replace(proposal, arguments=arguments, assumptions=tuple(assumptions), effort=proposal.effort + 3 * step)
 
 
 def _guess(name: str, use: KernelUse, source: str, step: int) -> tuple[Value, str]:
-    if name in use.dtypes:
-        return Dtype("fp32" if step == 3 else "fp16"), "no launch says it; the kernel uses it as a dtype"
-    if name in use.texts:
-        texts = re.findall(rf"\b{re.escape(name)}\s*(?:==|!=)\s*['\"]([^'\"\n]*)['\"]", source)
+    if name in use.dtypes or _DTYPE_NAME.search(name):
+        wide = step == 3 or _WIDE_DTYPE.search(name) is not None
+        return Dtype("fp32" if wide else "fp16"), "no launch says it; the kernel uses it as a dtype"
+    texts = _texts(name, source)
+    if name in use.texts or texts:
         return texts[step % len(texts)] if texts else "", "no launch says it; the kernel compares it with this text"
-    word = re.escape(name)
-    if _FLAG_NAME.search(name) or re.search(
-        rf"\b(if|elif|and|or|not|while)\s+\(?\s*{word}\s*\)?\s*(:|and\b|or\b|else\b|\)|$)", source
-    ):
+    if _is_flag(name, source):
         return step >= 2, "no launch says it; the kernel uses it as a flag, so both are tried"
     cases = _cases(name, source)
     if cases:
         listed = ", ".join(map(str, cases))
         return cases[step % len(cases)], f"no launch says it; the kernel tells {listed} apart, and each is tried"
+    for pattern, value, why in _USUAL:
+        if pattern.search(name):
+            return value, f"no launch says it; {why}"
     return 64 if step % 2 == 0 else 128, "no launch says it; 64 and 128 are tried"
+
+
+def cases_of(name: str, source: str, known: Value) -> list[Value]:
+    """What a constexpr that holds ``known`` may hold besides: both values of a flag, the texts and modes told apart."""
+    if isinstance(known, bool):
+        return [False, True]
+    if isinstance(known, str):
+        return list(_texts(name, source))
+    return list(_cases(name, source)) if isinstance(known, int) else []
+
+
+def _texts(name: str, source: str) -> list[str]:
+    """The strings that a name is compared with."""
+    word = re.escape(name)
+    found = re.findall(rf"\b{word}\s*(?:==|!=)\s*['\"]([^'\"\n]*)['\"]", source)
+    for group in re.findall(rf"\b{word}\s+(?:not\s+)?in\s*[\[({{]([^\])}}]*)[\])}}]", source):
+        found += re.findall(r"['\"]([^'\"\n]+)['\"]", group)
+    return list(dict.fromkeys(found))
+
+
+def _is_flag(name: str, source: str) -> bool:
+    word = re.escape(name)
+    tested = rf"\b(if|elif|and|or|not|while)\s+\(?\s*{word}\s*\)?\s*(:|and\b|or\b|else\b|\)|$)"
+    return _FLAG_NAME.search(name) is not None or re.search(tested, source, re.MULTILINE) is not None
 
 
 def _cases(name: str, source: str) -> list[int]:

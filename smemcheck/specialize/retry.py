@@ -1,0 +1,196 @@
+"""What to assume next when a kernel does not compile as its launch was assumed to be.
+
+Only open assumptions give way: a dtype that is the caller's choice, a constexpr that no launch says, a type that the body
+only suggests. What the user gave, what was recorded and what the launch code computes stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from smemcheck.model import Assumption, Dtype, Failure, FailureKind, Kernel, Parameter, Site, Specialization, Value
+from smemcheck.specialize.dtypes import is_float, is_integer, is_pointer, value_text
+from smemcheck.specialize.given import argument_of_type
+from smemcheck.specialize.launches.guesses import cases_of
+
+_HOPELESS = re.compile(
+    r"unexpected keyword argument|unrecognised|[Dd]id you forget to add @triton\.jit|module .* has no attribute"
+)
+"""Messages about the kernel's text or its options: no other type or constant makes the kernel compile."""
+_ADDRESS = re.compile(r"ptr type|is_ptr|pointer")
+_SHAPE = re.compile(
+    r"[Ss]hape|>= ?16|numel|arange|power of (2|two)|broadcast|[Mm]ismatch|size|[Rr]eshape|dim|divi|modulo|rank|must be 1"
+)
+_NAME = re.compile(r"is not defined|NameError|has no attribute|NoneType|unbound")
+_SIZES = (128, 32, 16, 256)
+_FLOATS = ("fp32", "bf16", "fp16")
+
+
+def may_retry(specialization: Specialization, failure: Failure) -> bool:
+    """Whether an assumption, and not the kernel, is the likely cause of the compiler's refusal."""
+    refused = failure.kind in (FailureKind.COMPILATION_ERROR, FailureKind.STATIC_ASSERTION)
+    return refused and specialization.recorded_line is None and not _HOPELESS.search(failure.message)
+
+
+def next_assumptions(site: Site, specialization: Specialization, failure: Failure) -> Iterator[Specialization]:
+    """Specialisations that assume something else, the most sensible first; each says what was given up and why."""
+    kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
+    attempt = _Attempt(site, specialization, failure, kernel)
+    seen = {specialization}
+    for way in _ways(failure):
+        for changed in way(attempt):
+            made = attempt.with_changes(changed)
+            if made not in seen:
+                seen.add(made)
+                yield made
+
+
+class _Attempt:
+    """A specialisation that did not lower, and what of it may change."""
+
+    def __init__(self, site: Site, specialization: Specialization, failure: Failure, kernel: Kernel | None) -> None:
+        self.parameters: Mapping[str, Parameter] = {p.name: p for p in site.parameters}
+        self.specialization = specialization
+        self.failure = failure
+        self.kernel = kernel
+        self.types: dict[str, Any] = dict(specialization.signature)
+        self.constexprs: dict[str, Value] = dict(specialization.constexprs)
+        self.source = "\n".join(function.source for function in kernel.functions) if kernel else ""
+        self.open = [a.parameter for a in specialization.assumptions if a.is_open and a.parameter in self.parameters]
+
+    def refused_line(self) -> str:
+        """The text of the line that the compiler points to."""
+        position = self.failure.position
+        for function in self.kernel.functions if self.kernel and position else ():
+            lines = function.source.splitlines()
+            at = position.line - function.position.line if position else -1
+            if position and function.position.path == position.path and 0 <= at < len(lines):
+                return lines[at]
+        return ""
+
+    def with_changes(self, changed: Mapping[str, Any]) -> Specialization:
+        """The specialisation with other types (strings) and constants (:class:`_Constant`), and why."""
+        signature, constexprs = dict(self.types), dict(self.constexprs)
+        divisible = set(self.specialization.divisible_by_16)
+        texts = {}
+        for name, new in changed.items():
+            if isinstance(new, _Constant):
+                constexprs[name] = new.value
+                texts[name] = value_text(new.value)
+                continue
+            argument = argument_of_type(new, self.parameters[name])
+            signature[name] = texts[name] = argument.type
+            divisible.discard(name)
+            divisible |= {name} if argument.divisible else set()
+        return replace(
+            self.specialization,
+            signature=tuple(signature.items()),
+            constexprs=tuple(constexprs.items()),
+            divisible_by_16=frozenset(divisible),
+            assumptions=tuple(self._again(a, texts) for a in self.specialization.assumptions),
+        )
+
+    def _again(self, assumption: Assumption, texts: Mapping[str, Any]) -> Assumption:
+        if assumption.parameter not in texts:
+            return assumption
+        because = f"with {assumption.value} it did not lower: {self.failure.message}; before that {assumption.because}"
+        return replace(assumption, value=str(texts[assumption.parameter]), because=because)
+
+
+class _Constant:
+    """A new value for a constexpr, told apart from a type."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+_Way = Callable[[_Attempt], Iterator[dict[str, Any]]]
+
+
+def _ways(failure: Failure) -> list[_Way]:
+    """The ways to change assumptions, the one that the message speaks for first."""
+    ways: list[_Way] = [_other_elements, _other_cases, _other_sizes]
+    if _ADDRESS.search(failure.message):
+        return [_pointers, *ways]
+    if _NAME.search(failure.message):
+        return [_other_cases, _other_elements, _other_sizes]
+    if failure.kind is FailureKind.STATIC_ASSERTION or _SHAPE.search(failure.message):
+        return [_other_sizes, _other_cases, _other_elements]
+    return ways
+
+
+def _pointers(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """Numbers on the line that the compiler points to, or whose name says so, as pointers to what is likeliest there."""
+    line = attempt.refused_line()
+    numbers = [
+        n for n in attempt.open if attempt.types[n] in ("i32", "i64", "fp32", "u1") and not _is_constant(attempt, n)
+    ]
+    named = [n for n in numbers if re.search(r"(?i)ptr|pointer", n)]
+    here = [n for n in numbers if re.search(rf"\b{re.escape(n)}\b", line) and not re.search(r"(?i)stride|size|len$", n)]
+    for names in (named, here):
+        if names:
+            for element in ("fp32", "fp16", "i32"):
+                yield dict.fromkeys(names, f"*{element}")
+
+
+def _other_elements(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """All pointers whose elements are assumed, and dtypes that no launch says, in another float type; then integers."""
+    pointers = [n for n in attempt.open if is_pointer(attempt.types[n])]
+    floats = [n for n in pointers if is_float(_element(attempt, n))]
+    integers = [n for n in pointers if is_integer(_element(attempt, n))]
+    dtypes = [n for n in attempt.open if isinstance(attempt.constexprs.get(n), Dtype)]
+    narrow = [n for n in floats if _element(attempt, n) in ("fp16", "bf16")]
+    for element in _FLOATS:
+        constants = {n: _Constant(Dtype(element)) for n in dtypes}
+        changed = dict.fromkeys(narrow if element == "fp32" else floats, f"*{element}")
+        if changed or constants:
+            yield {**changed, **constants}
+    if integers:
+        yield dict.fromkeys(integers, "*fp16")
+        yield dict.fromkeys(integers, "*u8")
+    for name in narrow:
+        yield {name: "*i32"}
+
+
+def _other_cases(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """Flags, texts and modes that no launch says: all of them moved on, then one at a time."""
+    moves: dict[str, list[Value]] = {}
+    for name in attempt.open:
+        if _is_constant(attempt, name):
+            known = attempt.constexprs.get(name)
+            others = [value for value in cases_of(name, attempt.source, known) if value != known]
+            if others:
+                moves[name] = others
+    if len(moves) > 1:
+        yield {name: _Constant(others[0]) for name, others in moves.items()}
+    for step in range(max(map(len, moves.values()), default=0)):
+        for name, others in moves.items():
+            if step < len(others):
+                yield {name: _Constant(others[step])}
+
+
+def _other_sizes(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """All numbers above 8 that no launch says, in step."""
+    names = [
+        n
+        for n in attempt.open
+        if _is_constant(attempt, n)
+        and isinstance(attempt.constexprs.get(n), int)
+        and not isinstance(attempt.constexprs[n], bool)
+        and attempt.constexprs[n] > 8  # type: ignore[operator]
+    ]
+    for size in _SIZES if names else ():
+        yield {name: _Constant(size) for name in names}
+
+
+def _is_constant(attempt: _Attempt, name: str) -> bool:
+    return attempt.types[name] == "constexpr" and attempt.parameters[name].is_constexpr
+
+
+def _element(attempt: _Attempt, name: str) -> str:
+    return str(attempt.types[name]).lstrip("*").removeprefix("k")

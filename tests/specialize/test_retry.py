@@ -1,0 +1,140 @@
+"""What is assumed next when a kernel does not compile as its launch was first assumed to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from smemcheck import pipeline
+from smemcheck.config import ParameterValues, Settings
+from smemcheck.model import Dtype, Failure, FailureKind, Job, Outcome, Position, Report, VerdictKind
+from smemcheck.rules.example import needs
+
+KERNEL = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def kernel(x_ptr, out_ptr, n, MODE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets) * 2.0
+    if MODE == "plain":
+        y = x
+    elif MODE == "square":
+        y = x * x
+    tl.store(out_ptr + offsets, y + tl.arange(0, WIDTH))
+"""
+
+LAUNCH = """
+
+def doubled(x):
+    out = torch.empty(x.shape, dtype=torch.float32, device=x.device)
+    kernel[(1,)](x, out, x.numel(), MODE="plain", WIDTH=64)
+    return out
+"""
+
+Compiles = Callable[[dict[str, object]], bool]
+
+
+def refusal(message: str, kind: FailureKind = FailureKind.COMPILATION_ERROR) -> Failure:
+    return Failure(kind, message, "3.6.0", Position("/kernel.py", 10))
+
+
+def checked(folder: Path, text: str, compiles: Compiles, failure: Failure, **options: object) -> tuple[Report, int]:
+    """The report where ``compiles`` says which types and constants the compiler takes, and how many jobs it was asked."""
+    asked = 0
+
+    def lower(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        nonlocal asked
+        for index, job in enumerate(jobs):
+            asked += 1
+            one = job.specialization
+            yield index, needs(1024) if compiles({**dict(one.signature), **dict(one.constexprs)}) else failure
+
+    (folder / "kernel.py").write_text(text, encoding="utf-8")
+    settings = Settings(targets=("sm_90",), cache=False, **{"max_specializations": 1, **options})  # type: ignore[arg-type]
+    return pipeline.check([str(folder / "kernel.py")], settings, lower=lower), asked
+
+
+def assumed(report: Report, parameter: str) -> tuple[str, str]:
+    """The value that is assumed for a parameter, and why."""
+    (one,) = report.specializations
+    (found,) = [a for a in one.specialization.assumptions if a.parameter == parameter]
+    return found.value, found.because
+
+
+def test_another_dtype_is_tried_and_said(tmp_path: Path) -> None:
+    """The kernel compiles for 32-bit floats only, and nothing says what the caller's tensor holds."""
+    failure = refusal("ValueError: a dtype that this operation does not take")
+    report, _ = checked(tmp_path, KERNEL + LAUNCH, lambda values: values["x_ptr"] == "*fp32", failure)
+    value, because = assumed(report, "x_ptr")
+    assert value == "*fp32"
+    assert because.startswith("with *fp16 it did not lower: ValueError: a dtype that this operation does not take")
+    assert [result.verdict.kind for result in report.results] == [VerdictKind.FITS, VerdictKind.FITS]
+    assert assumed(report, "out_ptr") == ("*fp32", assumed(report, "out_ptr")[1])
+    assert "did not lower" not in assumed(report, "out_ptr")[1], "the launch says that dtype"
+
+
+def test_another_text_is_tried_where_a_name_is_missing(tmp_path: Path) -> None:
+    failure = refusal("NameError: y is not defined")
+    report, _ = checked(tmp_path, KERNEL, lambda values: values["MODE"] == "square", failure)
+    assert assumed(report, "MODE")[0] == "'square'"
+
+
+def test_other_sizes_are_tried_where_shapes_do_not_agree(tmp_path: Path) -> None:
+    failure = refusal("ValueError: shape mismatch", FailureKind.STATIC_ASSERTION)
+    report, _ = checked(tmp_path, KERNEL, lambda values: values["WIDTH"] == 32, failure)
+    assert assumed(report, "WIDTH")[0] == "32"
+
+
+def test_four_further_assumptions_are_tried_on_one_config_each(tmp_path: Path) -> None:
+    """Then the first ones stay, and the verdict is unknown."""
+    report, asked = checked(tmp_path, KERNEL, lambda values: False, refusal("ValueError: no"))
+    assert asked == 2 + 4
+    assert {result.verdict.kind for result in report.results} == {VerdictKind.UNKNOWN}
+    assert not any("did not lower" in a.because for a in report.specializations[0].specialization.assumptions)
+
+
+def test_what_the_launch_says_stays(tmp_path: Path) -> None:
+    seen = set()
+
+    def compiles(values: dict[str, object]) -> bool:
+        seen.add((values["MODE"], values["WIDTH"], values["out_ptr"]))
+        return False
+
+    checked(tmp_path, KERNEL + LAUNCH, compiles, refusal("ValueError: shape mismatch"))
+    assert seen == {("plain", 64, "*fp32")}
+
+
+def test_what_the_user_binds_stays(tmp_path: Path) -> None:
+    seen = set()
+
+    def compiles(values: dict[str, object]) -> bool:
+        seen.add((values["x_ptr"], values["MODE"]))
+        return False
+
+    bind = (ParameterValues("x_ptr", ("*fp16",)), ParameterValues("MODE", ("plain",)))
+    checked(tmp_path, KERNEL, compiles, refusal("ValueError: no"), bind=bind)
+    assert seen == {("*fp16", "plain")}
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["TypeError: dot() got an unexpected keyword argument 'trans_b'", "KeyError: 'waves_per_eu was unrecognised'"],
+)
+def test_nothing_else_is_tried_where_the_kernel_or_its_options_are_the_cause(tmp_path: Path, message: str) -> None:
+    _, asked = checked(tmp_path, KERNEL, lambda values: False, refusal(message))
+    assert asked == 2
+
+
+def test_a_dtype_that_no_launch_says(tmp_path: Path) -> None:
+    text = KERNEL.replace("MODE: tl.constexpr", "MODE: tl.constexpr, OUT_DTYPE: tl.constexpr").replace(
+        "y + tl", "y.to(OUT_DTYPE) + tl"
+    )
+    report, _ = checked(tmp_path, text, lambda values: values["OUT_DTYPE"] == Dtype("bf16"), refusal("TypeError: cast"))
+    assert assumed(report, "OUT_DTYPE")[0] == "tl.bf16"
