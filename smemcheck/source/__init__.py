@@ -8,7 +8,7 @@ Nothing of the analysed source is imported or run: the evaluator of :mod:`smemch
 from __future__ import annotations
 
 import symtable
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from smemcheck.config import Settings
@@ -36,23 +36,30 @@ class SourceReading:
     project: Analysis
 
 
-def read_sites(paths: Sequence[str], targets: Sequence[Target], settings: Settings) -> SourceReading:
-    """Every site under ``paths``, in the order of the files, with its configs on each target."""
-    analysis = Analysis(targets, settings)
+def read_sites(
+    paths: Sequence[str], targets: Sequence[Target], settings: Settings, kept: Collection[str] = ()
+) -> SourceReading:
+    """Every site under ``paths``, in the order of the files, with its configs on each target.
+
+    ``kept`` are files whose sites are known from an earlier run: theirs are left out.
+    """
+    analysis = Analysis(targets, settings, paths)
     sites: list[Site] = []
     problems: list[Problem] = []
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     for root in paths:
         for path in python_files(root, settings.exclude, settings.respect_gitignore):
             if path in seen:
                 continue
-            seen.add(path)
+            seen[path] = None
+            if path in kept:
+                continue
             try:
                 _read_file(analysis, path, root, sites, problems)
             except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
                 reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
                 problems.append(Problem(reason, Position(path, 1)))
-    told = with_list_changes(analysis.project, _with_cache_variable(sites, settings))
+    told = with_list_changes(analysis.project, _with_cache_variable(sites, settings), seen)
     return SourceReading(told, tuple(problems), len(seen), analysis)
 
 

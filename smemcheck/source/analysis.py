@@ -32,9 +32,10 @@ from smemcheck.source.values import (
 class Analysis:
     """The analysed source as seen on each target. The handle that later stages ask questions of."""
 
-    def __init__(self, targets: Sequence[Target], settings: Settings) -> None:
+    def __init__(self, targets: Sequence[Target], settings: Settings, roots: Sequence[str] = ()) -> None:
+        """``roots`` are the scanned paths."""
         versions, root = _versions()
-        self.project = Project(Models(root))
+        self.project = Project(Models(root), roots)
         self.evaluators = {
             target.name: Evaluator(self.project, World(target, dict(settings.environment), versions))
             for target in targets

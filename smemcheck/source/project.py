@@ -6,7 +6,10 @@ import email.parser
 import os
 import re
 import stat
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from smemcheck.model import Position, Problem
 from smemcheck.source.module import Module
@@ -21,13 +24,17 @@ _ASCENT = 12  # how many folders above a file are searched for the modules it im
 class Project:
     """Modules found on disk from the files that import them. Nothing is imported; files are read as text."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, roots: Iterable[str] = ()) -> None:
+        """``roots`` are the scanned paths: data files below them, or below the packages around them, are source too."""
         self.models = models
         self.problems: dict[str, Problem] = {}
         self._modules: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], Module | None] = {}
         self._entries: dict[str, frozenset[str]] = {}
         self.consulted: dict[str, None] = {}  # files other than modules that were asked for, there or not
+        self._imports: nx.DiGraph[str] = nx.DiGraph()  # from a module's file to the files that names in it led to
+        self._asked: dict[str, set[str]] = {}  # by a module's file: parts of the module names that were looked for
+        self._trees = [os.path.join(self._tree_of(os.path.realpath(root)), "") for root in roots]
 
     def module(self, path: str) -> Module | None:
         """The module in a file; ``None`` when it cannot be read, and then :attr:`problems` says why."""
@@ -54,6 +61,19 @@ class Project:
     def dependencies(self) -> tuple[list[str], list[str]]:
         """Files (there or not) and folders (their entries) that answers so far may depend on."""
         return [*self._modules, *self.problems, *self.consulted], list(self._entries)
+
+    def reach(self, paths: Iterable[str]) -> tuple[set[str], set[str]]:
+        """What the modules in ``paths`` led to so far: files, these included, and parts of the module names looked for."""
+        files = {os.path.realpath(path) for path in paths}
+        for path in [path for path in files if path in self._imports]:
+            files |= nx.descendants(self._imports, path)
+        return files, set().union(*(self._asked.get(path, ()) for path in files))
+
+    def _led(self, importer: Module, names: Iterable[str], found: Module | None) -> Module | None:
+        self._asked.setdefault(importer.path, set()).update(names)
+        if found is not None and found is not importer:
+            self._imports.add_edge(importer.path, found.path)
+        return found
 
     def _read(self, path: str) -> str | None:
         try:
@@ -105,9 +125,13 @@ class Project:
             folder = os.path.dirname(folder)
         return folder
 
-    def tree(self, path: str) -> str:
-        """The folder that a file's whole package lies in: data files below it belong to the analysed source."""
-        folder = os.path.dirname(path)
+    def is_analysed(self, path: str, module: Module) -> bool:
+        """Whether a data file belongs to the analysed source: it lies below a scanned path, or beside ``module``'s package."""
+        return path.startswith((os.path.join(self._tree_of(module.path), ""), *self._trees))
+
+    def _tree_of(self, path: str) -> str:
+        """A folder, or that of a file; of a package the folder that holds the whole of it."""
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
         while self._holds(os.path.dirname(folder), "__init__.py"):
             folder = os.path.dirname(folder)
         return folder
@@ -138,7 +162,8 @@ class Project:
         key = (folder, name)
         if key not in self._found:
             self._found[key] = self._search(folder, name)
-        return self._found[key] or self._own_copy(importer, name, first)
+        found = self._found[key] or self._own_copy(importer, name, first)
+        return self._led(importer, name.split("."), found)
 
     def _own_copy(self, importer: Module, name: str, first: str) -> Module | None:
         """The module inside the copy of package ``first`` that ``importer`` itself is part of, however deep that copy lies."""
@@ -198,7 +223,7 @@ class Project:
         """The module ``name`` inside a package."""
         if os.path.basename(module.path) != "__init__.py":
             return None
-        return self._at(os.path.dirname(module.path), name)
+        return self._led(module, [name], self._at(os.path.dirname(module.path), name))
 
     def relative(self, importer: Module, level: int, name: str) -> Module | None:
         """The module that ``from ..name import`` means in ``importer``."""
@@ -206,7 +231,9 @@ class Project:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
         if name:
-            return self._at(folder, name)
-        if self._holds(folder, "__init__.py"):
-            return self.module(os.path.join(folder, "__init__.py"))
-        return self._namespace_package(folder, os.path.basename(folder))
+            found = self._at(folder, name)
+        elif self._holds(folder, "__init__.py"):
+            found = self.module(os.path.join(folder, "__init__.py"))
+        else:
+            found = self._namespace_package(folder, os.path.basename(folder))
+        return self._led(importer, name.split("."), found)

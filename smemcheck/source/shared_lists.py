@@ -40,35 +40,48 @@ class _Change:
         return Position(posix(self.module.path), self.line)
 
 
-def with_list_changes(project: Project, sites: Iterable[Site]) -> tuple[Site, ...]:
+def with_list_changes(project: Project, sites: Iterable[Site], scanned: Iterable[str]) -> tuple[Site, ...]:
     """The sites, those with options that say so whose list is changed elsewhere or after the tuner was made.
 
-    ``changed_elsewhere`` and ``changed_later`` are the positions of the changes; ``list_name`` is the list's name.
+    ``changed_elsewhere`` and ``changed_later`` are the positions of the changes; ``list_name`` is the list's name. Changes
+    are looked for in the ``scanned`` files.
     """
-    modules = [module for module in map(project.module, project.files()) if module is not None]
-    changes = [change for module in modules for change in _changes(module)]
+    sites = tuple(sites)
+    names = set().union(*(list_names(project, site) for site in sites))
+    if not names:
+        return sites
+    changes = [change for path in scanned for change in changes_in(project, path, names)]
     if not changes:
-        return tuple(sites)
-    by_path = {posix(module.path): module for module in modules}
+        return sites
     resolved: dict[tuple[str, str], list[_Change]] = {}
     for change in changes:
         origin = _origin(project, change.module, change.name)
         if origin is not None:
             resolved.setdefault((origin[0].path, origin[1]), []).append(change)
-    return tuple(_with_changes(project, site, by_path.get(site.position.path), resolved) for site in sites)
+    return tuple(_with_changes(project, site, resolved) for site in sites)
 
 
-def _with_changes(
-    project: Project, site: Site, module: Module | None, resolved: dict[tuple[str, str], list[_Change]]
-) -> Site:
-    statement = _statement_of(site, module) if site.kind is SiteKind.AUTOTUNE else None
-    if module is None or statement is None:
+def list_names(project: Project, site: Site) -> set[str]:
+    """The names of a site's list of configs, where it is made and where it is used; a file that changes it mentions one."""
+    decorated = _decorated(project, site)
+    origin = _origin(project, decorated[0], decorated[2]) if decorated else None
+    return {decorated[2].rpartition(".")[2], origin[1]} if decorated and origin else set()
+
+
+def _decorated(project: Project, site: Site) -> tuple[Module, Statement, str] | None:
+    """The module of a site, the kernel's statement, and the name that its decorator gives the list by."""
+    module = project.module(site.position.path) if site.kind is SiteKind.AUTOTUNE else None
+    statement = _statement_of(site, module)
+    match = _LIST_NAME.search(statement.decorator_text) if statement else None
+    return (module, statement, match[1] or match[2]) if module and statement and match else None
+
+
+def _with_changes(project: Project, site: Site, resolved: dict[tuple[str, str], list[_Change]]) -> Site:
+    decorated = _decorated(project, site)
+    origin = _origin(project, decorated[0], decorated[2]) if decorated else None
+    if decorated is None or origin is None:
         return site
-    match = _LIST_NAME.search(statement.decorator_text)
-    name = (match[1] or match[2]) if match else None
-    origin = _origin(project, module, name) if name else None
-    if name is None or origin is None:
-        return site
+    module, statement, name = decorated
     changes = resolved.get((origin[0].path, origin[1]), [])
     known = {module.path, origin[0].path, *_imported(project, module)}
     elsewhere = tuple(change.position for change in changes if change.module.path not in known)
@@ -81,9 +94,20 @@ def _with_changes(
     return replace(site, options=options)
 
 
-def _changes(module: Module) -> Iterator[_Change]:
-    if not _CHANGE.search(module.text):
+def changes_in(project: Project, path: str, names: Iterable[str]) -> Iterator[_Change]:
+    """Statements at the top level of a file that change something in place, if the file mentions one of the names."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
         return
+    if any(name.encode() in data for name in names):
+        module = project.module(path)
+        if module is not None and _CHANGE.search(module.text):
+            yield from _changes(module)
+
+
+def _changes(module: Module) -> Iterator[_Change]:
     for statement in module.statements:
         if statement.kind not in _CHANGING_KINDS:
             continue

@@ -50,9 +50,7 @@ def _is_analysed(call: Call, path: str) -> bool:
     """Whether a file lies beside analysed modules: only those are part of the source."""
     full = os.path.realpath(path)
     call.interpreter.project.consulted[full] = None
-    return any(
-        full.startswith(call.interpreter.project.tree(module) + os.sep) for module in call.interpreter.project.files()
-    )
+    return call.interpreter.project.is_analysed(full, call.place.unit.module)
 
 
 def _exists(value: PurePosixPath, call: Call) -> Any:
