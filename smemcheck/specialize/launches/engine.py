@@ -21,7 +21,8 @@ from smemcheck.source.expressions import subscript_key
 from smemcheck.source.freeze import freeze_config
 from smemcheck.source.interpreter import Condition, Interpreter, Limits, Memory, World
 from smemcheck.source.models import Models
-from smemcheck.source.module import Unit
+from smemcheck.source.module import Module, Unit
+from smemcheck.source.namespace import Namespace
 from smemcheck.source.operations import BINARY, binary, subscript
 from smemcheck.source.project import Project
 from smemcheck.source.values import (
@@ -43,6 +44,7 @@ from smemcheck.source.values import (
     UserFunction,
 )
 from smemcheck.specialize.launches import torch_calls
+from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
 from smemcheck.specialize.launches.tensors import Geometry, Shape, Sizes, Tensor
 
 LIMITS = Limits(steps=60_000, size=20_000, depth=40, paths=8)
@@ -101,14 +103,24 @@ class Choice:
 class ExampleInterpreter(Interpreter):
     """An interpreter that follows a plan and notes launches."""
 
-    def __init__(self, project: Project, world: World, memory: Memory, plan: Plan, hints: Hints) -> None:
+    def __init__(
+        self, project: Project, world: World, memory: Memory, plan: Plan, hints: Hints, remembered: Remembered
+    ) -> None:
         super().__init__(project, world, [], LIMITS, memory)
+        self.remembered = remembered
         self.plan = plan
         self.hints = hints
         self.chosen = dict(plan.choices)
         self.choices: dict[Hashable, Choice] = {}
         self.launches: list[Launch] = []
         self._seen: dict[Hashable, int] = {}
+
+    def namespace(self, module: Module) -> Namespace:
+        found = self.namespaces.get(module.path)
+        if found is None:
+            found = RememberingNamespace(self, module, self.remembered, lambda: len(self.choices))
+            self.namespaces[module.path] = found
+        return found
 
     # ------------------------------------------------------------------------------------------------- choices
 

@@ -13,6 +13,7 @@ from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.engine import Choice, ExampleInterpreter, Hints, Launch, Plan, example_project
 from smemcheck.specialize.launches.entries import Callers, Entry, start
+from smemcheck.specialize.launches.remembered import Remembered
 from smemcheck.specialize.launches.tensors import Sizes
 
 MOST_RUNS = 40  # of one entry
@@ -57,6 +58,7 @@ class Launches:
         self.project = example_project(evaluator.project)
         self.memory = Memory()
         self.hints = Hints()
+        self.remembered: Remembered = {}
         self.callers = Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
         self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
         self.run_entries: set[tuple[str, int]] = set()
@@ -128,7 +130,7 @@ class Launches:
         return first
 
     def _run(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, bool]:
-        interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints)
+        interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
         try:
             start(interpreter, entry)
         except (Raised, Blocked, RecursionError):  # launches made before that point count
