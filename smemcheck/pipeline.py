@@ -6,6 +6,7 @@ Stages are imported where they are used, so that printing a version costs nothin
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
 _Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
 """What one Triton says of every distinct job, its version, and what the user should know of how it went."""
 
-_MOST_RETRIES = 4  # further assumptions that are tried for one specialisation
+_MOST_RETRIES = 6  # further assumptions that are tried for one specialisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,7 @@ def _retried(
         one = report.specializations[index]
         pending[index] = next_assumptions(report.sites[one.site], one.specialization, failure)
     changed: dict[int, Specialization] = {}
+    further: set[int] = set()
     for _ in range(_MOST_RETRIES):
         attempts: list[tuple[int, Specialization, _Row]] = []
         for index, others in pending.items():
@@ -229,9 +231,14 @@ def _retried(
         notes = tuple(dict.fromkeys((*notes, *more)))
         outcomes |= answers
         for index, other, row in attempts:
-            if isinstance(row.job, Job) and isinstance(answers.get(row.job), Footprint):
+            outcome = answers.get(row.job) if isinstance(row.job, Job) else None
+            if isinstance(outcome, Footprint):
                 changed[index] = other
                 del pending[index]
+            elif isinstance(outcome, Failure) and outcome.message != refused[index][1].message and index not in further:
+                further.add(index)  # it got further: the next attempt starts from here
+                next_ones = next_assumptions(report.sites[row.site], other, outcome)
+                pending[index] = itertools.chain(next_ones, pending[index])
     if not changed:
         return report, rows, (outcomes, version, notes)
     specialized = [

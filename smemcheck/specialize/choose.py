@@ -15,9 +15,10 @@ from smemcheck.source.values import UserFunction
 from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.comments import values_in_comments
 from smemcheck.specialize.dtypes import is_integer, value_text
-from smemcheck.specialize.given import Argument, argument_given, argument_of_type
+from smemcheck.specialize.given import Argument, argument_given, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
 from smemcheck.specialize.launches import Proposal, proposals_of
+from smemcheck.specialize.launches.guesses import INNERMOST, innermost_strides
 from smemcheck.specialize.recorded import Recorded, RecordedSpecializations
 
 
@@ -228,6 +229,7 @@ def _build(
     site: Site, kinds: Mapping[str, ParameterKind], given: Mapping[str, Argument], assumptions: Sequence[Assumption]
 ) -> Specialization:
     arguments: dict[str, Argument] = {}
+    unit_strides = innermost_strides(site)
     assumed = {assumption.parameter: assumption for assumption in assumptions}
     for parameter in site.parameters:
         name = parameter.name
@@ -236,11 +238,16 @@ def _build(
             arguments[name] = given[name]
         elif kind.kind is Kind.CONSTEXPR:
             arguments[name] = Argument("constexpr")
+        elif name in unit_strides and kind.kind is Kind.INTEGER and not parameter.do_not_specialize:
+            arguments[name] = argument_of_value(1, parameter)
+            assumed[name] = Assumption(name, "1", INNERMOST, kind.position)
         else:
             arguments[name] = argument_of_type(kind.type, parameter)
             assumed[name] = _assumption(kind, arguments[name])
     values = {
-        name: argument.value for name, argument in arguments.items() if argument.type == "constexpr" and (name in given)
+        name: argument.value
+        for name, argument in arguments.items()
+        if argument.type == "constexpr" and (name in given or argument.value is not None)
     }
     return Specialization(
         signature=tuple((name, argument.type) for name, argument in arguments.items()),

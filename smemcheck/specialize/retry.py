@@ -6,6 +6,7 @@ only suggests. What the user gave, what was recorded and what the launch code co
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -16,9 +17,7 @@ from smemcheck.specialize.dtypes import is_float, is_integer, is_pointer, value_
 from smemcheck.specialize.given import argument_of_type
 from smemcheck.specialize.launches.guesses import cases_of
 
-_HOPELESS = re.compile(
-    r"unexpected keyword argument|unrecognised|[Dd]id you forget to add @triton\.jit|module .* has no attribute"
-)
+_HOPELESS = re.compile(r"unexpected keyword argument|unrecognised|module .* has no attribute")
 """Messages about the kernel's text or its options: no other type or constant makes the kernel compile."""
 _ADDRESS = re.compile(r"ptr type|is_ptr|pointer")
 _SHAPE = re.compile(
@@ -40,9 +39,11 @@ def next_assumptions(site: Site, specialization: Specialization, failure: Failur
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
     attempt = _Attempt(site, specialization, failure, kernel)
     seen = {specialization}
-    for way in _ways(failure):
-        for changed in way(attempt):
-            made = attempt.with_changes(changed)
+    for row in itertools.zip_longest(
+        *(way(attempt) for way in _ways(failure))
+    ):  # one of each way before the next of any
+        for changed in row:
+            made = attempt.with_changes(changed or {})
             if made not in seen:
                 seen.add(made)
                 yield made
@@ -96,7 +97,7 @@ class _Attempt:
     def _again(self, assumption: Assumption, texts: Mapping[str, Any]) -> Assumption:
         if assumption.parameter not in texts:
             return assumption
-        because = f"with {assumption.value} it did not lower: {self.failure.message}; before that {assumption.because}"
+        because = f"with {assumption.value} it did not lower: {self.failure.message}; {assumption.because}"
         return replace(assumption, value=str(texts[assumption.parameter]), because=because)
 
 
@@ -145,13 +146,16 @@ def _other_elements(attempt: _Attempt) -> Iterator[dict[str, Any]]:
     integers = [n for n in pointers if is_integer(_element(attempt, n))]
     dtypes = [n for n in attempt.open if isinstance(attempt.constexprs.get(n), Dtype)]
     narrow = [n for n in floats if _element(attempt, n) in ("fp16", "bf16")]
+    if re.search(r"int(8|32)\b", attempt.failure.message) and narrow:  # an integer matrix product
+        yield dict.fromkeys(narrow, "*i8")
     for element in _FLOATS:
-        constants = {n: _Constant(Dtype(element)) for n in dtypes}
         changed = dict.fromkeys(narrow if element == "fp32" else floats, f"*{element}")
+        constants = {n: _Constant(Dtype(element)) for n in dtypes}
         if changed or constants:
             yield {**changed, **constants}
+        if integers and element == _FLOATS[0]:
+            yield dict.fromkeys(integers, "*fp16")
     if integers:
-        yield dict.fromkeys(integers, "*fp16")
         yield dict.fromkeys(integers, "*u8")
     for name in narrow:
         yield {name: "*i32"}
@@ -184,8 +188,11 @@ def _other_sizes(attempt: _Attempt) -> Iterator[dict[str, Any]]:
         and not isinstance(attempt.constexprs[n], bool)
         and attempt.constexprs[n] > 8  # type: ignore[operator]
     ]
+    strides = [n for n in names if "stride" in n.lower()]
+    if strides and "must be 1" in attempt.failure.message:
+        yield dict.fromkeys(strides, _Constant(1))
     for size in _SIZES if names else ():
-        yield {name: _Constant(size) for name in names}
+        yield {name: _Constant(size) for name in names if name not in strides}
 
 
 def _is_constant(attempt: _Attempt, name: str) -> bool:

@@ -187,3 +187,12 @@ def test_the_digest_changes_with_a_helper(tmp_path):
         text = f"@triton.jit\ndef helper(x):\n    tl.store(x, {value})\n{TUNED}def kernel(x):\n    helper(x)\n"
         digests.add(Package(root, {"kernels.py": text}).site().answers["sm_90"].kernel.digest)
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize(("target", "hip"), [("sm_90", False), ("gfx942", True)])
+def test_a_kernel_may_ask_torch_which_backend_it_is_built_for(package, target, hip):
+    text = f"import torch\n{TUNED}def kernel(x, B: tl.constexpr):\n    y = torch.version.hip is not None\n"
+    answer = package({"kernels.py": text}).site([target]).answers[target]
+    ((name, version),) = names(answer.kernel.entry)["torch"].members
+    assert name == "version"
+    assert (dict(version.members)["hip"] is not None) == hip

@@ -8,6 +8,7 @@ import pytest
 
 from smemcheck import pipeline
 from smemcheck.config import Settings
+from smemcheck.model import Dtype
 from smemcheck.rules.example import needs
 
 KERNEL = """\
@@ -52,6 +53,40 @@ def test_what_the_kernel_compares_with_is_tried(
     tmp_path: Path, name: str, condition: str, values: list[object]
 ) -> None:
     assert tried(tmp_path, name, condition) == values
+
+
+STRIDED = """\
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["stride_row"])
+@triton.jit
+def kernel(x_ptr, y_ptr, stride_xm, stride_xk, stride_row, acc_dtype: tl.constexpr, NUM_STAGES: tl.constexpr,
+           stride_yb: tl.constexpr, stride_yh: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets * stride_xk + stride_xm + stride_row).to(acc_dtype)
+    for i in tl.range(2, num_stages=NUM_STAGES):
+        tl.store(y_ptr + offsets * stride_yh + i * stride_yb, x)
+"""
+
+
+def test_names_say_what_a_value_mostly_is(tmp_path: Path) -> None:
+    """Nothing launches the kernel: the last stride of a tensor is 1, sums are wide, pipelines have Triton's depth."""
+    (tmp_path / "kernel.py").write_text(STRIDED, encoding="utf-8")
+    report = pipeline.check(
+        [str(tmp_path / "kernel.py")],
+        Settings(targets=("sm_90",), cache=False, max_specializations=1),
+        lower=lambda jobs: ((index, needs(0)) for index in range(len(jobs))),
+    )
+    (entry,) = report.specializations
+    one = entry.specialization
+    values = {**dict(one.signature), **dict(one.constexprs)}
+    assert (values["stride_xm"], values["stride_xk"], values["stride_row"]) == ("i32", 1, "i32")
+    assert (values["stride_yb"], values["stride_yh"]) == (64, 1)
+    assert (values["acc_dtype"], values["NUM_STAGES"]) == (Dtype("fp32"), 3)
+    reasons = {a.parameter: a.because for a in one.assumptions}
+    assert reasons["stride_xk"] == "the last stride of a tensor is mostly 1"
 
 
 LAUNCHED = """\

@@ -92,10 +92,10 @@ def test_other_sizes_are_tried_where_shapes_do_not_agree(tmp_path: Path) -> None
     assert assumed(report, "WIDTH")[0] == "32"
 
 
-def test_four_further_assumptions_are_tried_on_one_config_each(tmp_path: Path) -> None:
+def test_six_further_assumptions_are_tried_on_one_config_each(tmp_path: Path) -> None:
     """Then the first ones stay, and the verdict is unknown."""
     report, asked = checked(tmp_path, KERNEL, lambda values: False, refusal("ValueError: no"))
-    assert asked == 2 + 4
+    assert asked == 2 + 6
     assert {result.verdict.kind for result in report.results} == {VerdictKind.UNKNOWN}
     assert not any("did not lower" in a.because for a in report.specializations[0].specialization.assumptions)
 
@@ -136,5 +136,26 @@ def test_a_dtype_that_no_launch_says(tmp_path: Path) -> None:
     text = KERNEL.replace("MODE: tl.constexpr", "MODE: tl.constexpr, OUT_DTYPE: tl.constexpr").replace(
         "y + tl", "y.to(OUT_DTYPE) + tl"
     )
-    report, _ = checked(tmp_path, text, lambda values: values["OUT_DTYPE"] == Dtype("bf16"), refusal("TypeError: cast"))
-    assert assumed(report, "OUT_DTYPE")[0] == "tl.bf16"
+    report, _ = checked(tmp_path, text, lambda values: values["OUT_DTYPE"] == Dtype("fp32"), refusal("TypeError: cast"))
+    assert assumed(report, "OUT_DTYPE")[0] == "tl.fp32"
+
+
+def test_the_next_attempt_starts_from_one_that_got_further(tmp_path: Path) -> None:
+    """Both the dtype and the size have to change, and each refusal says another thing."""
+
+    def lower(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        for index, job in enumerate(jobs):
+            values = {**dict(job.specialization.signature), **dict(job.specialization.constexprs)}
+            if values["x_ptr"] != "*fp32":
+                yield index, refusal("TypeError: not for this dtype")
+            elif values["WIDTH"] != 128:
+                yield index, refusal("ValueError: shape mismatch")
+            else:
+                yield index, needs(1024)
+
+    (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
+    settings = Settings(targets=("sm_90",), cache=False, max_specializations=1)
+    report = pipeline.check([str(tmp_path / "kernel.py")], settings, lower=lower)
+    assert (assumed(report, "x_ptr")[0], assumed(report, "WIDTH")[0]) == ("*fp32", "128")
+    assert "not for this dtype" in assumed(report, "x_ptr")[1]
+    assert "shape mismatch" in assumed(report, "WIDTH")[1]

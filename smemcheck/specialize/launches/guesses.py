@@ -19,7 +19,8 @@ _FLAG_NAME = re.compile(
 
 _SIZE_NAME = re.compile(r"BLOCK|DIM|SIZE|HEAD|LEN|WIDTH|CHUNK|PAD|POW|NUM|^[A-Z]{1,2}$|^N_", re.IGNORECASE)
 _STRIDE = re.compile(r"(?i)^(\w*stride\w*?)(_?[a-z0-9])$")
-_DTYPE_NAME = re.compile(r"(?i)dtype|(^|_)(acc|out|output|in|input|compute|element)_type$")
+INNERMOST = "the last stride of a tensor is mostly 1"
+_DTYPE_NAME = re.compile(r"(?i)dtype$|(^|_)(acc|out|output|in|input|compute|element)_type$")
 _WIDE_DTYPE = re.compile(r"(?i)acc|compute")
 _LARGEST_MODE = 8  # a number above it is a size
 _USUAL: tuple[tuple[re.Pattern[str], int, str], ...] = (
@@ -39,7 +40,7 @@ def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], else
     source = _source(site)
     start = [_without_strange_modes(one, needed, source) for one in proposals] or [Proposal({}, (), 1, 0)]
     found: list[Proposal] = []
-    unit_strides = _innermost_strides(site)
+    unit_strides = innermost_strides(site)
     for proposal in start:
         missing = [p for p in needed if p.name not in proposal.arguments]
         found.extend(_filled(proposal, missing, use, source, unit_strides) if missing else [proposal])
@@ -72,14 +73,15 @@ def _without_strange_modes(proposal: Proposal, needed: Sequence[Parameter], sour
     )
 
 
-def _innermost_strides(site: Site) -> set[str]:
-    """Of each run of strides that share their name but for the last letter, the last one."""
+def innermost_strides(site: Site) -> set[str]:
+    """Of each run of two or more strides that share their name but for the last letter, the last one."""
     found = set()
-    names = [parameter.name for parameter in site.parameters]
-    for name, following in zip(names, [*names[1:], ""], strict=True):
-        one, other = _STRIDE.match(name), _STRIDE.match(following)
-        if one is not None and (other is None or other[1] != one[1]):
-            found.add(name)
+    matches = [_STRIDE.match(parameter.name) for parameter in site.parameters]
+    for index, match in enumerate(matches):
+        before = matches[index - 1] if index else None
+        after = matches[index + 1] if index + 1 < len(matches) else None
+        if match and before and before[1] == match[1] and not (after and after[1] == match[1]):
+            found.add(match[0])
     return found
 
 
@@ -92,7 +94,7 @@ def _filled(
         for parameter in missing:
             if parameter.name in unit_strides:
                 value: Value = 1
-                because = "no launch says it; the last stride of a tensor is mostly 1"
+                because = f"no launch says it; {INNERMOST}"
             else:
                 value, because = _guess(parameter.name, use, source, step)
             arguments[parameter.name] = Argument("constexpr", value)
@@ -101,7 +103,7 @@ def _filled(
 
 
 def _guess(name: str, use: KernelUse, source: str, step: int) -> tuple[Value, str]:
-    if name in use.dtypes or _DTYPE_NAME.search(name):
+    if name in use.dtypes or (_DTYPE_NAME.search(name) and not _is_flag(name, source)):
         wide = step == 3 or _WIDE_DTYPE.search(name) is not None
         return Dtype("fp32" if wide else "fp16"), "no launch says it; the kernel uses it as a dtype"
     texts = _texts(name, source)
