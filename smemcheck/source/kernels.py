@@ -168,7 +168,7 @@ class _Builder:
         if isinstance(value, Builtin) or (isinstance(value, External) and value.path.startswith("builtins.")):
             return _PYTHON
         if isinstance(value, External):
-            if any(paths) and value.path == "torch":  # torch.version.hip
+            if any(paths) and value.path.split(".")[0] == "torch":  # torch.version.hip
                 return self._namespace(key, kernel, name, value, paths)
             return AttributeValue(value.path)
         if isinstance(value, UserFunction):
