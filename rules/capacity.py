@@ -8,7 +8,7 @@ from dataclasses import replace
 from smemcheck.model import Config, FailureKind, Footprint, Result, Severity, SiteKind, VerdictKind
 from smemcheck.rules.engine import ConfigCase, ListCase, Observation, rule, shared_memory_of
 from smemcheck.rules.example import Example, copy_kernel, dot_kernel, launched_kernel, needs, refuses
-from smemcheck.rules.occupancy import blocks_per_multiprocessor
+from smemcheck.rules.occupancy import blocks_per_multiprocessor, registers_allowed
 from smemcheck.rules.wording import assumptions_text, buffers_text, config_text, difference_text
 
 
@@ -210,6 +210,81 @@ def ptxas_rejects(case: ConfigCase) -> Iterator[Observation]:
     `--registers` only, since only then is the kernel compiled that far.
     """
     yield from _refused(case, "ptxas")
+
+
+_KEEPS_512 = needs(131_072, registers_at_least=512)
+
+
+@rule(
+    "SMC110",
+    "will-spill",
+    Severity.WARNING,
+    ConfigCase,
+    invalid=[
+        Example(
+            "the accumulator of 256 × 256 alone takes 512 registers in each of 128 threads",
+            dot_kernel('{"BLOCK": 64}', '{"BLOCK": 256}'),
+            (needs(8_192, registers_at_least=32), _KEEPS_512),
+            target="sm_90",
+        ),
+        Example(
+            "64 registers are all that a thread may use in a block of 1,024",
+            dot_kernel('{"BLOCK": 64}', '{"BLOCK": 256}, num_warps=32'),
+            (needs(8_192, registers_at_least=32), needs(131_072, num_warps=32, registers_at_least=80)),
+            target="sm_90",
+        ),
+        Example(
+            "maxnreg leaves fewer than the accumulator takes",
+            dot_kernel('{"BLOCK": 64}', '{"BLOCK": 128}, maxnreg=96'),
+            (needs(8_192, registers_at_least=32), needs(32_768, registers_at_least=128)),
+            target="sm_90",
+        ),
+    ],
+    valid=[
+        Example(
+            "with twice the warps the accumulator of 128 × 256 takes 128",
+            dot_kernel('{"BLOCK": 64}', '{"BLOCK": 128}, num_warps=8'),
+            (needs(8_192, registers_at_least=32), needs(65_536, num_warps=8, registers_at_least=128)),
+            target="sm_90",
+        ),
+        Example(
+            "measured registers say more than a bound: then it is SMC111",
+            dot_kernel('{"BLOCK": 64}', '{"BLOCK": 256}'),
+            (
+                needs(8_192, registers=64, spill_bytes=0),
+                needs(131_072, registers=255, spill_bytes=1_416, registers_at_least=512),
+            ),
+            target="sm_90",
+        ),
+    ],
+)
+def will_spill(case: ConfigCase) -> Iterator[Observation]:
+    """A config that fits keeps more data in registers than a thread can have, so it spills whatever the compiler does.
+
+    Counted is what lies in registers at the kernel's fullest moment: accumulators and other tensors that a loop carries,
+    the tile that a reduction still needs afterwards. It is a lower bound, from the layouts that Triton chose, without
+    ptxas: a config that is not named may spill as well, and `--registers` tells. A thread can have 255 registers,
+    less with `maxnreg`, and less in blocks of more than 256 threads, which share 65,536. NVIDIA only; kernels with warp
+    specialisation are left out, and so are accumulators in tensor memory.
+
+    A smaller tile or more `num_warps` leaves each thread less to hold.
+    """
+    spilling = []
+    for result in case.results:
+        footprint = result.outcome
+        if result.verdict.kind is not VerdictKind.FITS or not isinstance(footprint, Footprint):
+            continue
+        allowed = registers_allowed(footprint, case.config, case.target)
+        if footprint.registers is None and allowed is not None and (footprint.registers_at_least or 0) > allowed:
+            spilling.append((footprint.registers_at_least or 0, allowed, result))
+    if spilling:
+        least, allowed, result = max(spilling, key=lambda entry: entry[0] - entry[1])
+        yield Observation(
+            f"{case.site.kernel_name}: {config_text(case.config)} will spill on {case.target.name}: it keeps at least {least:,} "
+            f"registers per thread in use at once, of {allowed} that a thread can have"
+            f"{_circumstances(case, [entry[2] for entry in spilling])}",
+            specialization=result.specialization,
+        )
 
 
 _SPILLING = needs(65_536, registers=255, spill_bytes=264)

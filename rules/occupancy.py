@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smemcheck.model import Footprint, Outcome, Target
+from smemcheck.model import Config, Footprint, Outcome, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,22 @@ def occupancy(outcome: Outcome | None, target: Target) -> Occupancy | None:
 def _least(limits: dict[str, int]) -> Occupancy:
     cause = min(limits, key=lambda name: limits[name])
     return Occupancy(int(limits[cause]), cause)
+
+
+def registers_allowed(footprint: Footprint, config: Config, target: Target) -> int | None:
+    """Registers per thread that ptxas may use for the kernel; ``None`` where a number of the target is missing.
+
+    The architecture's 255, less where the config says ``maxnreg``, and less for large blocks: Triton writes their size as
+    ``.reqntid``, and ptxas keeps to the registers with which such a block can be launched (on the H200's rows 128 for 512
+    threads, 64 for 1,024).
+    """
+    facts = target.facts
+    if target.backend != "cuda" or "regs_per_block" not in facts:
+        return None
+    of_warp = facts["regs_per_block"] // -(-footprint.threads // target.warp_size)
+    unit = facts["register_allocation_unit"]
+    allowed = min(target.max_registers_per_thread, int(of_warp // unit * unit // target.warp_size))
+    return allowed if config.maxnreg is None else min(allowed, config.maxnreg)
 
 
 def warps_by_registers(registers: int, target: Target) -> int:

@@ -20,6 +20,7 @@ from smemcheck.rules.selection import codes_of
 
 _COMMENT = re.compile(r"#\s*smemcheck:\s*ignore\b(?:\[(?P<names>[^\]]*)\])?")
 _NEEDS_REGISTERS = frozenset({"SMC105", "SMC111"})
+_NEEDS_NO_REGISTERS = frozenset({"SMC110"})  # where they are measured, SMC111 says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,11 @@ def _complaints(
         if not codes:
             known = [word for rule in rules for word in (rule.code, rule.name)]
             yield f"the comment names '{name}', which no rule is called{did_you_mean(name, known)}"
-        elif judged and (suppression.position, name) not in used and (registers or not codes <= _NEEDS_REGISTERS):
+        elif (
+            judged
+            and (suppression.position, name) not in used
+            and not codes <= (_NEEDS_NO_REGISTERS if registers else _NEEDS_REGISTERS)
+        ):
             yield f"the comment silences {name}, which finds nothing here"
 
 

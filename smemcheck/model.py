@@ -309,7 +309,9 @@ class Footprint:
 
     ``num_warps`` is the total after warp specialisation. ``registers`` and ``spill_bytes`` (local memory bytes per thread)
     are ``None`` unless the job asked for them; ``register_files`` then tells AMD's ``vgpr``, ``agpr``, ``sgpr`` and ``scratch``
-    (bytes per thread) apart. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
+    (bytes per thread) apart. ``registers_at_least`` is known without being asked for on NVIDIA's targets: registers per
+    thread that hold the data at the kernel's fullest moment, whatever ptxas does (``lower/worker/registers.py`` says what is
+    counted and what is not); ``None`` for AMD and for warp specialisation. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
     or ``"full"``.
     """
 
@@ -325,6 +327,7 @@ class Footprint:
     method: str = "allocation"
     code_digest: str = ""
     cached: bool = field(default=False, compare=False)
+    registers_at_least: int | None = None
 
 
 class FailureKind(enum.Enum):

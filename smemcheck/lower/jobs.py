@@ -255,6 +255,7 @@ def decode(answer: Mapping[str, Any], triton: str, *, cached: bool = False) -> O
         buffers=buffers,
         registers=answer.get("registers"),
         spill_bytes=answer.get("spill_bytes"),
+        registers_at_least=answer.get("registers_at_least"),
         register_files=tuple(answer.get("register_files", {}).items()),
         method=answer["method"],
         cached=cached,

@@ -178,6 +178,7 @@ def _result(report: Report, result: Result) -> dict[str, Any]:
         "threads": footprint.threads if footprint else None,
         "registers": footprint.registers if footprint else None,
         "spill_bytes": footprint.spill_bytes if footprint else None,
+        "registers_at_least": footprint.registers_at_least if footprint else None,
         "register_files": dict(footprint.register_files) if footprint else {},
         "blocks_per_multiprocessor": blocks.blocks if blocks else None,
         "occupancy_limited_by": blocks.limited_by if blocks else None,

@@ -1,6 +1,8 @@
 """The part that talks to Triton: started in the interpreter whose Triton is asked, it needs that Triton and nothing else.
 
     stdin: one job a line ──▶ slices: def → JITFunction ──▶ lowering: stages, stop after the allocation ──▶ one answer a line
+                                                                 ├──▶ buffers: what shared memory is for
+                                                                 ├──▶ registers: a lower bound of them (ttgir, layouts)
                                                                  │ registers asked for
                                                                  └──▶ triton.compile ──▶ binary: registers, spills
 
@@ -10,4 +12,4 @@ internals stands in ``versions``; everything else goes through ``triton.compile`
 """
 
 # Raised with any change of the job's or the answer's form; part of the key under which answers are kept.
-PROTOCOL = 1
+PROTOCOL = 2

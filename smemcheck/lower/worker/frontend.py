@@ -161,6 +161,11 @@ def text_of(module: Any) -> str:
     return str(module.str()) if hasattr(module, "str") else str(module)
 
 
+def plain_text_of(module: Any) -> str:
+    """The printed module without its locations where this Triton can leave them out (3.4 and later)."""
+    return str(module.str_nodebug()) if hasattr(module, "str_nodebug") else text_of(module)
+
+
 def _parse(text: str, context: Any) -> Any:
     """Triton parses files only; this one never reaches a disk."""
     from triton._C.libtriton import ir

@@ -13,8 +13,8 @@ import sys
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import binary, buffers, versions
-from .frontend import Frontend, Reads, pretend_device, text_of
+from . import binary, buffers, registers, versions
+from .frontend import Frontend, Reads, plain_text_of, pretend_device, text_of
 from .slices import Slice
 from .values import value
 
@@ -130,6 +130,7 @@ def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
     stages = _stages(request)
     module = stages["ttir"](module, metadata)
     module = stages["ttgir"](module, metadata)
+    registers_at_least = _registers_at_least(request, module)
     _run_until_stop(request, stages["llir"], module, metadata)
     prefix = request.internals.prefix
     shared = module.get_int_attr(f"{prefix}.shared")
@@ -144,8 +145,19 @@ def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
         if hasattr(request.options, "warp_size")
         else warps * request.target.warp_size,
         "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at),
+        "registers_at_least": registers_at_least,
         "method": "allocation",
     }
+
+
+def _registers_at_least(request: Request, module: Any) -> Optional[int]:
+    """A lower bound, which a text that is not understood must not cost the rest of the answer; of NVIDIA's targets alone."""
+    if request.target.backend != "cuda":
+        return None
+    try:
+        return registers.at_least(plain_text_of(module))
+    except Exception:  # noqa: BLE001 (a Triton that prints otherwise)
+        return None
 
 
 def _stages(request: Request) -> Dict[str, Any]:
@@ -236,4 +248,4 @@ def lower(request: Request, frontend: Frontend, registers: bool, limit: Optional
     full = compile_fully(request)
     if any(full[name] != answer[name] for name in ("shared_memory", "tensor_memory", "num_warps")):
         return full
-    return {**full, "buffers": answer["buffers"]}
+    return {**full, "buffers": answer["buffers"], "registers_at_least": answer["registers_at_least"]}
