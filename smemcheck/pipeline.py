@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -68,14 +68,17 @@ def check(
     Raises :class:`~smemcheck.errors.UsageError` for input that cannot be used; anything else becomes part of the report.
     """
     store = None if lower else _report_store(paths, settings)
-    kept: Report | None = store.load() if store else None
-    if kept:
-        return kept
+    whole: Report | None = store.load() if store else None
+    if whole:
+        return whole
     from smemcheck import rules
+    from smemcheck.parts import parts_of, with_kept
     from smemcheck.specialize.recorded import read_recorded
 
     recorded = [read_recorded(path) for path in settings.specializations]
-    report, project = _read(paths, settings, recorded)
+    # Recorded lines are dealt out over all kernels, so then no kernel's part stands alone.
+    kept = store.kept() if store and not recorded else None
+    report, project, files = _read(paths, settings, recorded, kept.parts if kept else ())
     report, unspecialized = _specialize(report, project, settings, recorded)
     rows = _rows(report, unspecialized, project, settings)
     pythons = _interpreters(settings)
@@ -93,10 +96,14 @@ def check(
         notes=(*report.notes, *dict.fromkeys(note for _, _, notes in answers for note in notes)),
         others=_others(pythons, [version for _, version, _ in answers], results),
     )
-    report = rules.doubted(report)
+    report = rules.doubted(with_kept(report, kept, files))
     report = replace(report, findings=rules.findings(report, settings))
     if store:
-        store.save(report, *project.project.dependencies())
+        parts = {} if recorded else parts_of(report, files, paths, project, settings, kept)
+        used, listed = project.project.dependencies()
+        if kept:
+            used, listed = [*used, *kept.files], [*listed, *kept.folders]
+        store.save(report, used, listed, parts)
     return report
 
 
@@ -104,11 +111,14 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     """What the source says: kernels and their configs for each target. Nothing is lowered."""
     from smemcheck import rules
 
-    report, _ = _read(paths, settings)
+    report, _, _ = _read(paths, settings)
     return replace(report, findings=rules.findings(report, settings))
 
 
-def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()) -> tuple[Report, Any]:
+def _read(
+    paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = (), kept: Collection[str] = ()
+) -> tuple[Report, Any, tuple[str, ...]]:
+    """The report as far as the source says it, without ``kept`` files; what answers questions of it; the scanned files."""
     from smemcheck.rules.devices import DEFAULT_TARGETS, resolve_target
 
     for path in paths:
@@ -118,13 +128,13 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
     from smemcheck.source import read_sites
     from smemcheck.source.pins import read_pins
 
-    reading = read_sites(paths, targets, settings)
+    reading = read_sites(paths, targets, settings, kept)
     found = reading.sites
     if settings.launches and not any(file.names_configs for file in recorded):
         from smemcheck.specialize import configured, launch_sites
 
         found = configured(reading.project, settings, found)
-        found += launch_sites(reading.project, paths, targets, settings, found)
+        found += launch_sites(reading.project, paths, targets, settings, found, kept)
     if recorded:
         from smemcheck.specialize.recorded_sites import recorded_sites
 
@@ -140,11 +150,11 @@ def _read(paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = ()
         results=(),
         findings=(),
         problems=reading.problems,
-        files=reading.files,
+        files=len(reading.files),
         roots=tuple(Path(path).resolve().as_posix() for path in paths),
         pins=pins,
     )
-    return report, reading.project
+    return report, reading.project, reading.files
 
 
 def _specialize(

@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 Manifest: TypeAlias = "dict[str, list[Any]]"
-"""JSON: by path ``[size, mtime, ctime, inode, digest]`` of a file, or ``[mtime, ctime, digest of the entries]`` of a folder.
+"""JSON: by path ``[size, mtime, ctime, inode, digest]`` of a file, or ``[mtime, ctime, entries]`` of a folder.
 Times in ns. A path that was not there has an empty list; a folder that only had to exist has ``["folder"]``."""
+
+_DECIDES_MORE = (".gitignore", "PKG-INFO", ".git", ".dist-info", "__init__.py")
+"""Endings of entries that decide more than what their own name means in an import."""
 
 _SETTLED = 2_000_000_000
 """ns. A time stamp this close to the moment it was read may cover a later change (file systems tick in up to 2 s)."""
@@ -48,6 +51,42 @@ def _times(entry: list[Any]) -> list[int]:
 def holds(manifest: Manifest) -> bool:
     """Whether every file and folder is as it was."""
     return all(_is_same(path, entry) for path, entry in manifest.items())
+
+
+def changes(manifest: Manifest) -> tuple[set[str], set[str]] | None:
+    """Python files that are not as they were, gone ones included, and the names, without ``.py``, of what came into a folder
+    or left it; ``None`` where something else changed too.
+    """
+    files: set[str] = set()
+    names: set[str] = set()
+    for path, entry in manifest.items():
+        if _is_same(path, entry):
+            continue
+        if len(entry) == 3 and os.path.isdir(path):
+            before, after = _names(entry[2]), _names(_listing(path))
+            moved = before ^ after
+            if any(name.endswith(_DECIDES_MORE) for name in moved):
+                return None
+            names.update(name.removesuffix(".py") for name in moved)
+            if _holds_python(before) != _holds_python(after):  # then it becomes a package, or is one no more
+                names.add(os.path.basename(path))
+            continue
+        turns_package = path.endswith("__init__.py") and bool(entry) != os.path.isfile(path)
+        if turns_package or not path.endswith(".py"):
+            return None
+        files.add(path)
+    return files, names
+
+
+def _names(listing: Any) -> set[str]:
+    """The names of the entries, once more for what makes an entry another one under the same name."""
+    if isinstance(listing, str):
+        return {"__init__.py"}
+    return {name for name, _, _ in listing} | {f"{folder} {link}/{name}" for name, folder, link in listing}
+
+
+def _holds_python(names: set[str]) -> bool:
+    return any(name.endswith(".py") for name in names)
 
 
 def _is_same(path: str, entry: list[Any]) -> bool:
@@ -100,8 +139,8 @@ def _digest_of(path: str) -> str:
         return f"unreadable: {error.strerror}"
 
 
-def _listing(path: str) -> str:
-    """A digest of the entries that can matter: folders, Python files, metadata; what a symbolic link among them points to."""
+def _listing(path: str) -> Any:
+    """The entries that can matter: folders, Python files, metadata; whether it is a folder, what a symbolic link points to."""
     names = []
     try:
         with os.scandir(path) as entries:
@@ -109,8 +148,7 @@ def _listing(path: str) -> str:
                 link = entry.is_symlink()
                 folder = entry.is_dir(follow_symlinks=False)
                 if folder or link or entry.name.endswith((".py", ".gitignore", "PKG-INFO", ".git")):
-                    names.append((entry.name, folder, os.readlink(entry.path) if link else ""))
+                    names.append([entry.name, folder, os.readlink(entry.path) if link else ""])
     except OSError as error:
         return f"unreadable: {error.strerror}"
-    names = [name for name in names if name[0] != "__pycache__"]
-    return hashlib.blake2b(repr(sorted(names)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+    return sorted(name for name in names if name[0] != "__pycache__")

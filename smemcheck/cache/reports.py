@@ -1,4 +1,7 @@
-"""Where reports are kept: one file a report, under a key of everything that decides it except the analysed files."""
+"""Where reports are kept: one file a report, under a key of everything that decides it except the analysed files.
+
+A report can be read back whole, when nothing changed, or without the parts about files that are not as they were.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,46 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from smemcheck.cache import manifest as manifests
 from smemcheck.config import Settings
 from smemcheck.model import Failure, FailureKind, Outcome, Report
 
-_FORMAT = b"smemcheck report 1\n"
+_FORMAT = b"smemcheck report 2\n"
 _MOST_REPORTS = 32
-_PASSING = frozenset({FailureKind.TIMEOUT, FailureKind.UNAVAILABLE, FailureKind.ABORT})
+_WHOLE = ""
+"""A key of the manifest that is no path: the report may be read back as a whole."""
+_PASSING = frozenset({FailureKind.TIMEOUT, FailureKind.UNAVAILABLE, FailureKind.ABORT, FailureKind.ENDED})
 """Failures that may not come again: a report that holds one is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the part of a report about one file rests on.
+
+    ``files`` are those that its answers came from. ``names`` are words that no other file may come to mention; ``modules`` are
+    parts of module names that were looked for, which no other file or folder may come to bear.
+    """
+
+    files: frozenset[str]
+    names: frozenset[str]
+    modules: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An earlier report, and the files of which what it says still holds, with what that rests on.
+
+    ``files`` and ``folders`` are all that the report rested on; what is kept of it still does.
+    """
+
+    report: Report
+    parts: Mapping[str, Basis]
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
 
 
 class ReportStore:
@@ -45,32 +77,59 @@ class ReportStore:
 
     def load(self) -> Report | None:
         """The kept report, if everything it rests on is unchanged. If not, the work on a new one may begin."""
-        report = self._load()
+        try:
+            manifest, _, pickled = self._read()
+            report = (
+                self._loaded(pickled) if manifest.pop(_WHOLE, None) is not None and manifests.holds(manifest) else None
+            )
+        except Exception:  # noqa: BLE001 - whatever a damaged file leads to, the report is made anew
+            report = None
         if report is None:
             self._before = self._state((), ())
         return report
 
-    def _load(self) -> Report | None:
+    def kept(self) -> Kept | None:
+        """The parts of the kept report that still hold, when it does not hold as a whole."""
         try:
-            data = self._path.read_bytes()
-            head, checksum, rest = data[: len(_FORMAT)], data[len(_FORMAT) :][:20], data[len(_FORMAT) + 20 :]
-            if head != _FORMAT or hashlib.blake2b(rest, digest_size=20).digest() != checksum:
+            manifest, parts, pickled = self._read()
+            manifest.pop(_WHOLE, None)
+            changed = manifests.changes(manifest)
+            if changed is None:
                 return None
-            manifest, _, pickled = rest.partition(b"\n")
-            if not manifests.holds(json.loads(manifest)):
-                return None
-            from smemcheck.cache.pickled import loads
-
-            report = loads(pickled)
-        except Exception:  # noqa: BLE001 - whatever a damaged file leads to, the report is made anew
+            scanned = [path for root in self._paths for path in self._python_files(root, [])]
+            still = _still(_parts(parts), *changed, scanned, manifest)
+            folders = tuple(path for path, entry in manifest.items() if len(entry) == 3)
+            files = tuple(path for path in manifest if path not in set(folders))
+            return Kept(self._loaded(pickled), still, files, folders) if still else None
+        except Exception:  # noqa: BLE001 - as above
             return None
+
+    def _read(self) -> tuple[manifests.Manifest, bytes, bytes]:
+        """The manifest, the parts and the report as they were written. Raises what a missing or damaged file leads to."""
+        data = self._path.read_bytes()
+        head, checksum, rest = data[: len(_FORMAT)], data[len(_FORMAT) :][:20], data[len(_FORMAT) + 20 :]
+        if head != _FORMAT or hashlib.blake2b(rest, digest_size=20).digest() != checksum:
+            raise ValueError("no report of this format")
+        manifest, parts, pickled = rest.split(b"\n", 2)
+        return json.loads(manifest), parts, pickled
+
+    def _loaded(self, pickled: bytes) -> Report:
+        from smemcheck.cache.pickled import loads
+
+        report = loads(pickled)
         with contextlib.suppress(OSError):
             os.utime(self._path)  # the least recently used report goes first
         return report
 
-    def save(self, report: Report, files: Iterable[str], folders: Iterable[str]) -> None:
-        """Keep the report. ``files`` and ``folders`` are what it rests on besides the paths; if in doubt, nothing is kept."""
-        if report.notes or any(_may_pass(result.outcome) for result in report.results):
+    def save(
+        self, report: Report, files: Iterable[str], folders: Iterable[str], parts: Mapping[str, Basis] | None = None
+    ) -> None:
+        """Keep the report. ``files`` and ``folders`` are what it rests on besides the paths, ``parts`` what each file's part
+        rests on. If in doubt, nothing is kept.
+        """
+        passing = {report.sites[result.site].position.path for result in report.results if _may_pass(result.outcome)}
+        parts = {path: basis for path, basis in (parts or {}).items() if path not in passing}
+        if report.notes or (passing and not parts):
             return
         manifest = self._state(files, folders)
         if not manifests.is_still(self._before, manifest, self.started):
@@ -78,7 +137,8 @@ class ReportStore:
         from smemcheck.cache.pickled import dumps
 
         try:
-            rest = json.dumps(manifest).encode() + b"\n" + dumps(report)
+            lines = [json.dumps({_WHOLE: [], **manifest} if not passing else manifest), _written(parts), ""]
+            rest = "\n".join(lines).encode() + dumps(report)
             data = _FORMAT + hashlib.blake2b(rest, digest_size=20).digest() + rest
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
@@ -90,20 +150,64 @@ class ReportStore:
 
     def _state(self, files: Iterable[str], folders: Iterable[str]) -> manifests.Manifest:
         """The state of these files and folders and of all that the paths hold, the rules of what to ignore included."""
-        from smemcheck.source.discovery import ignore_files, python_files
+        from smemcheck.source.discovery import ignore_files
 
         every = [*files, *self._settings.specializations]
         listed = list(folders)
         for path in self._paths:
-            every += python_files(path, self._settings.exclude, self._settings.respect_gitignore, listed)
+            every += self._python_files(path, listed)
             if self._settings.respect_gitignore:
                 every += ignore_files(os.path.realpath(path), listed)
         return manifests.take(every, listed)
+
+    def _python_files(self, path: str, listed: list[str]) -> Iterable[str]:
+        from smemcheck.source.discovery import python_files
+
+        return python_files(path, self._settings.exclude, self._settings.respect_gitignore, listed)
 
     def _forget_old(self) -> None:
         kept = sorted(self._path.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in kept[_MOST_REPORTS:]:
             path.unlink()
+
+
+def _still(
+    parts: Mapping[str, Basis], changed: set[str], moved: set[str], scanned: Sequence[str], manifest: manifests.Manifest
+) -> dict[str, Basis]:
+    """The parts that hold although files ``changed`` and entries of these names were ``moved``."""
+    from smemcheck.source.scan import identifiers
+
+    mentioned: set[str] = set()
+    for path in {*changed, *(path for path in scanned if path not in manifest)}:
+        with contextlib.suppress(OSError):
+            mentioned |= identifiers(Path(path).read_text(encoding="utf-8", errors="replace"))
+    return {
+        path: parts[path]
+        for path in scanned
+        if path in parts
+        and path not in changed
+        and parts[path].files.isdisjoint(changed)
+        and parts[path].names.isdisjoint(mentioned)
+        and parts[path].modules.isdisjoint(moved)
+    }
+
+
+def _written(parts: Mapping[str, Basis]) -> str:
+    """JSON: all files and names once, and for each part what of them it rests on, by number."""
+    words = {
+        word: None for basis in parts.values() for group in (basis.files, basis.names, basis.modules) for word in group
+    }
+    number = {word: index for index, word in enumerate(words)}
+    rows = {
+        path: [[number[word] for word in group] for group in (basis.files, basis.names, basis.modules)]
+        for path, basis in parts.items()
+    }
+    return json.dumps([list(words), rows])
+
+
+def _parts(line: bytes) -> dict[str, Basis]:
+    words, rows = json.loads(line)
+    return {path: Basis(*(frozenset(words[i] for i in group) for group in groups)) for path, groups in rows.items()}
 
 
 def _may_pass(outcome: Outcome | None) -> bool:

@@ -28,11 +28,11 @@ __all__ = ["Analysis", "SourceReading", "read_sites"]
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """What the source stage found. ``project`` answers later questions about the same files."""
+    """What the source stage found in ``files``. ``project`` answers later questions about the same files."""
 
     sites: tuple[Site, ...]
     problems: tuple[Problem, ...]
-    files: int
+    files: tuple[str, ...]
     project: Analysis
 
 
@@ -60,7 +60,7 @@ def read_sites(
                 reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
                 problems.append(Problem(reason, Position(path, 1)))
     told = with_list_changes(analysis.project, _with_cache_variable(sites, settings), seen)
-    return SourceReading(told, tuple(problems), len(seen), analysis)
+    return SourceReading(told, tuple(problems), tuple(seen), analysis)
 
 
 def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], problems: list[Problem]) -> None:

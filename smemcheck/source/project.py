@@ -48,15 +48,15 @@ class Project:
                 self._modules[path] = Module(path, text, name, is_package)
         return self._modules[path]
 
+    def loaded(self, path: str) -> Module | None:
+        """The module in a file that was read before; ``None`` when it was not, or could not be."""
+        return self._modules.get(path)
+
     def add(self, path: str, text: str) -> Module:
         """A module whose text is given instead of read (standard input)."""
         name, is_package = self._name(path)
         module = self._modules[path] = Module(path, text, name, is_package)
         return module
-
-    def files(self) -> list[str]:
-        """Every file that was read so far: what an answer may depend on."""
-        return [path for path, module in self._modules.items() if module is not None]
 
     def dependencies(self) -> tuple[list[str], list[str]]:
         """Files (there or not) and folders (their entries) that answers so far may depend on."""
@@ -132,8 +132,13 @@ class Project:
     def _tree_of(self, path: str) -> str:
         """A folder, or that of a file; of a package the folder that holds the whole of it."""
         folder = path if os.path.isdir(path) else os.path.dirname(path)
-        while self._holds(os.path.dirname(folder), "__init__.py"):
-            folder = os.path.dirname(folder)
+        while (parent := os.path.dirname(folder)) != folder:
+            # Asked for by itself: what else lies in a folder above the scanned ones does not matter.
+            marker = os.path.join(parent, "__init__.py")
+            self.consulted[marker] = None
+            if not os.path.isfile(marker):
+                break
+            folder = parent
         return folder
 
     def distribution_version(self, module: Module, name: str) -> str | None:

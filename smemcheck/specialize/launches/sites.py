@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,14 +29,24 @@ def launches_of(project: Analysis, root: str, settings: Settings) -> Launches:
 
 
 def launch_sites(
-    project: Analysis, roots: Sequence[str], targets: Sequence[Target], settings: Settings, known: Sequence[Site]
+    project: Analysis,
+    roots: Sequence[str],
+    targets: Sequence[Target],
+    settings: Settings,
+    known: Sequence[Site],
+    kept: Collection[str] = (),
 ) -> tuple[Site, ...]:
-    """Every kernel that is launched and that no autotuner is put around. ``known`` are the autotuned ones."""
+    """Every kernel that is launched and that no autotuner is put around. ``known`` are the autotuned ones.
+
+    ``kept`` are files whose sites are known from an earlier run: theirs are left out.
+    """
     seen = {(site.position.path, site.position.line) for site in known}
     found: list[Site] = []
     for root in dict.fromkeys(roots):
         launches = launches_of(project, root, settings)
         for module in launches.callers.modules:
+            if module.path in kept:
+                continue
             for statement in module.statements:
                 key = (posix(module.path), statement.definition_line)
                 if key in seen or not _is_plain_kernel(launches, module, statement):

@@ -1,0 +1,138 @@
+"""A report in parts, one a file: what each part rests on, and an earlier run's parts put together with new ones.
+
+A part is everything that a report says of the kernels of one file. It holds as long as the files that its answers came from
+are as they were, and no other file comes to mention what leads to a launch of its kernels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from smemcheck.cache.reports import Basis, Kept
+from smemcheck.config import Settings
+from smemcheck.model import Report, Site, SiteKind
+from smemcheck.source.analysis import Analysis
+from smemcheck.source.module import Module
+from smemcheck.source.shared_lists import changes_in, list_names
+
+
+def parts_of(
+    report: Report,
+    files: Sequence[str],
+    roots: Sequence[str],
+    analysis: Analysis,
+    settings: Settings,
+    kept: Kept | None,
+) -> dict[str, Basis]:
+    """What the part about each of the scanned ``files`` rests on; ``analysis`` has made those that were not kept."""
+    from smemcheck.specialize import reach
+
+    earlier = kept.parts if kept else {}
+    sites: dict[str, list[Site]] = defaultdict(list)
+    for site in report.sites:
+        sites[site.position.path].append(site)
+
+    def leading_to(kernels: Collection[str]) -> tuple[set[str], set[str]]:
+        found = [reach(analysis, root, settings, kernels) for root in roots] if kernels else []
+        return set().union(*(files for files, _ in found)), set(kernels).union(*(names for _, names in found))
+
+    return {
+        path: earlier[path] if path in earlier else _basis(path, sites[path], files, analysis, leading_to)
+        for path in files
+    }
+
+
+def _basis(
+    path: str,
+    sites: Sequence[Site],
+    scanned: Sequence[str],
+    analysis: Analysis,
+    leading_to: Callable[[Collection[str]], tuple[set[str], set[str]]],
+) -> Basis:
+    project = analysis.project
+    module = project.loaded(path)
+    if module is None:
+        return Basis(frozenset([path]), frozenset(), frozenset())
+    files, names = leading_to(_kernels(module, sites))
+    files.add(path)
+    lists = set().union(*(list_names(project, site) for site in sites))
+    if lists:
+        names |= lists
+        files |= {other for other in scanned if any(True for _ in changes_in(project, other, lists))}
+    reached, modules = project.reach(files)
+    return Basis(frozenset(reached), frozenset(names), frozenset(modules))
+
+
+def _kernels(module: Module, sites: Iterable[Site]) -> set[str]:
+    """Names by which launches can find the kernels of a file: their own, and those of the definitions that make them."""
+    names = {site.kernel_name for site in sites}
+    for statement in module.statements:
+        if statement.defined_name and "jit" in statement.text:
+            names.add(statement.defined_name)
+    return names
+
+
+def with_kept(report: Report, kept: Kept | None, files: Sequence[str]) -> Report:
+    """The new report with the parts of an earlier one that still hold, in the order of a report made at once."""
+    if kept is None:
+        return report
+    order = {path: index for index, path in enumerate(files)}
+    both = (report, _only(kept.report, kept.parts))
+    sites = [(which, index, site) for which, one in enumerate(both) for index, site in enumerate(one.sites)]
+    sites.sort(key=lambda entry: (entry[2].kind is SiteKind.LAUNCH, order.get(entry[2].position.path, len(order))))
+    site_numbers = {(which, index): number for number, (which, index, _) in enumerate(sites)}
+    specialized = [
+        (which, index, replace(one, site=site_numbers[which, one.site]))
+        for which, whole in enumerate(both)
+        for index, one in enumerate(whole.specializations)
+    ]
+    specialized.sort(key=lambda entry: entry[2].site)
+    numbers: Mapping[tuple[int, int | None], int] = {
+        (which, index): number for number, (which, index, _) in enumerate(specialized)
+    }
+    results = [
+        replace(
+            result, site=site_numbers[which, result.site], specialization=numbers.get((which, result.specialization))
+        )
+        for which, whole in enumerate(both)
+        for result in whole.results
+    ]
+    return replace(
+        report,
+        triton=report.triton or kept.report.triton,
+        sites=tuple(site for _, _, site in sites),
+        specializations=tuple(one for _, _, one in specialized),
+        results=tuple(sorted(results, key=lambda result: result.site)),
+        problems=tuple(
+            sorted((p for one in both for p in one.problems), key=lambda p: order.get(p.position.path, len(order)))
+        ),
+    )
+
+
+def _only(report: Report, files: Mapping[str, Basis]) -> Report:
+    """What a report says of these files; sites keep their numbers' order."""
+    numbers: dict[int, int] = {}
+    for index, site in enumerate(report.sites):
+        if site.position.path in files:
+            numbers[index] = len(numbers)
+    places = [index for index, one in enumerate(report.specializations) if one.site in numbers]
+    specializations = {index: number for number, index in enumerate(places)}
+    return replace(
+        report,
+        sites=tuple(report.sites[index] for index in numbers),
+        specializations=tuple(
+            replace(report.specializations[index], site=numbers[report.specializations[index].site]) for index in places
+        ),
+        results=tuple(
+            replace(
+                result,
+                site=numbers[result.site],
+                specialization=None if result.specialization is None else specializations[result.specialization],
+            )
+            for result in report.results
+            if result.site in numbers
+        ),
+        problems=tuple(problem for problem in report.problems if problem.position.path in files),
+    )

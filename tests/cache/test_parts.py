@@ -1,0 +1,179 @@
+"""One file changed: what the others' kernels say is read back, and the report is the one that a run from nothing gives."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from smemcheck import pipeline, source
+from smemcheck.cache import manifest
+from smemcheck.config import Settings
+from smemcheck.model import Report
+from smemcheck.report.json_report import document
+
+_TICK = 0.05  # s, longer than the file system's clock stands still
+
+COPY = """
+import triton
+import triton.language as tl
+from pkg.lists import {blocks}
+
+@triton.autotune([triton.Config({{"BLOCK": block}}) for block in {blocks}], key=[])
+@triton.jit
+def {name}(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+def run_{name}(x):
+    import torch
+    y = torch.empty_like(x)
+    {name}[(1,)](x, y, x.numel())
+    return y
+"""
+
+PLAIN = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def plain(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 0.0)
+"""
+
+FILES = {
+    "__init__.py": "",
+    "lists.py": "FIRST = [64]\nSECOND = [64, 128]\n",
+    "first.py": COPY.format(name="first", blocks="FIRST"),
+    "plain.py": PLAIN,
+    "second.py": COPY.format(name="second", blocks="SECOND"),
+    "callers.py": "import torch\nfrom pkg.second import run_second\n\ndef call():\n"
+    "    return run_second(torch.empty(1024, dtype=torch.bfloat16))\n",
+    "unrelated.py": "import torch\nVALUE = 1\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project" / "pkg"
+    folder.mkdir(parents=True)
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    # Time stamps are believed at once here; otherwise each test would have to wait until they are two seconds old.
+    monkeypatch.setattr(manifest, "_SETTLED", 0)
+    time.sleep(_TICK)
+    return folder
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose sites were looked for since the list was last cleared."""
+    found: list[str] = []
+    of_one: Callable[..., None] = source._read_file
+
+    def noting(analysis: object, path: str, *rest: object) -> None:
+        found.append(Path(path).name)
+        of_one(analysis, path, *rest)
+
+    monkeypatch.setattr(source, "_read_file", noting)
+    return found
+
+
+def run(package: Path, cache: bool = True) -> dict:
+    settings = Settings(targets=("sm_90",), jobs=1, cache=cache, cache_directory=str(package.parents[1] / "cache"))
+    report: Report = pipeline.check([str(package)], settings)
+    assert report.results
+    said = document(report)
+    for result in said["results"]:
+        result.pop("cached", None)
+    return said
+
+
+def edited(package: Path, **texts: str | None) -> None:
+    for name, text in texts.items():
+        path = package / f"{name}.py"
+        path.unlink() if text is None else path.write_text(text)
+    time.sleep(_TICK)
+
+
+LONGER_LIST = FILES["lists.py"].replace("SECOND = [64, 128]", "SECOND = [64, 128, 256]")
+LAUNCH = "import torch\nfrom pkg.plain import plain\n\ndef launch():\n    plain[(1,)](torch.empty(64), BLOCK=64)\n"
+EDITS = {
+    "a kernel": ({"first": FILES["first.py"].replace("FIRST]", "[32, *FIRST]]")}, {"first.py"}, {"second.py"}),
+    "a list that kernels import": ({"lists": LONGER_LIST}, {"first.py", "second.py"}, {"plain.py"}),
+    "a caller": ({"callers": FILES["callers.py"].replace("bfloat16", "float32")}, {"second.py"}, {"first.py"}),
+    "a new launch": ({"launches": LAUNCH}, {"plain.py", "launches.py"}, {"first.py", "second.py"}),
+    "a caller goes": ({"callers": None}, {"second.py"}, {"first.py"}),
+    "nothing that matters": ({"unrelated": "import torch\nVALUE = 2\n"}, {"unrelated.py"}, {"first.py", "second.py"}),
+    "a file of the same name": ({"FIRST": "import torch\n"}, set(), set()),
+    "a kernel goes": ({"first": None}, set(), {"second.py"}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_after_a_change(edit, package, read):
+    texts, again, kept = EDITS[edit]
+    run(package)
+    edited(package, **texts)
+    read.clear()
+    incremental = run(package)
+    assert again <= set(read)
+    assert kept.isdisjoint(read)
+    assert incremental == run(package, cache=False)
+
+
+def test_a_change_after_a_change(package, read):
+    run(package)
+    edited(package, first=FILES["first.py"].replace("FIRST]", "[32, *FIRST]]"))
+    run(package)
+    edited(package, callers=FILES["callers.py"].replace("bfloat16", "float32"))
+    read.clear()
+    incremental = run(package)
+    assert "second.py" in read
+    assert "first.py" not in read
+    assert incremental == run(package, cache=False)
+
+
+def test_what_a_kept_part_rests_on_is_still_watched(package, read):
+    outside = package.parent / "blocks.py"
+    outside.write_text("OUTSIDE = [64]\n")
+    (package / "second.py").write_text(COPY.format(name="second", blocks="OUTSIDE").replace("pkg.lists", "blocks"))
+    time.sleep(_TICK)
+    run(package)
+    edited(package, first=FILES["first.py"].replace("FIRST]", "[32, *FIRST]]"))
+    run(package)
+    outside.write_text("OUTSIDE = [64, 128]\n")
+    read.clear()
+    incremental = run(package)
+    assert "second.py" in read
+    assert "first.py" not in read
+    assert incremental == run(package, cache=False)
+
+
+def test_a_package_that_becomes_another_is_read_as_a_whole(package, read):
+    (package / "nested").mkdir()
+    (package / "nested" / "more.py").write_text(FILES["first.py"])
+    run(package)
+    (package / "nested" / "__init__.py").write_text("")
+    read.clear()
+    incremental = run(package)
+    assert {"first.py", "second.py", "more.py"} <= set(read)
+    assert incremental == run(package, cache=False)
+
+
+def test_recorded_specializations_belong_to_all_kernels(package, read):
+    recorded = package.parents[1] / "recorded.jsonl"
+    recorded.write_text("")
+    settings = Settings(
+        targets=("sm_90",),
+        jobs=1,
+        cache=True,
+        cache_directory=str(package.parents[1] / "cache"),
+        specializations=(str(recorded),),
+    )
+    pipeline.check([str(package)], settings)
+    edited(package, first=FILES["first.py"].replace("FIRST]", "[32, *FIRST]]"))
+    read.clear()
+    pipeline.check([str(package)], settings)
+    assert "second.py" in read
