@@ -156,13 +156,16 @@ def _unknown_answers(case: SiteCase) -> Iterator[Observation]:
         )
 
 
+_GIVEN_UP = frozenset({FailureKind.TIMEOUT.value, FailureKind.ENDED.value})  # SMC202 says it
+
+
 def _unknown_results(report: Report) -> Iterator[Observation]:
     doubtful = doubtful_specializations(report)
     targets_by_message: dict[tuple[int, str], list[str]] = {}
     for result in report.results:
         if result.specialization in doubtful and isinstance(result.outcome, Failure):
             continue
-        if result.verdict.kind is VerdictKind.UNKNOWN and result.verdict.cause != FailureKind.TIMEOUT.value:
+        if result.verdict.kind is VerdictKind.UNKNOWN and result.verdict.cause not in _GIVEN_UP:
             answer = report.sites[result.site].answers.get(result.target)
             if answer and isinstance(answer.kernel, Unknown) and answer.kernel.reason == result.verdict.message:
                 continue  # said of the kernel already

@@ -69,13 +69,17 @@ def compiler_abort_or_timeout(case: ListCase) -> Iterator[Observation]:
     """The compiler dies or does not finish on a config.
 
     An abort inside LLVM or MLIR (a failed C++ assertion, a segmentation fault) ends the user's process: no exception is
-    raised that an autotuner could catch. A compilation that passes `--time-limit` is only a warning, since it might
-    finish in the end.
+    raised that an autotuner could catch. A compilation that passes `--time-limit` or `--memory-limit` is only a warning,
+    since it might finish in the end.
     """
     for failures in _by_message(case, FailureKind.ABORT):
         yield from _observation(case, failures, "the process ends, and the autotuner with it")
     for failures in _by_message(case, FailureKind.TIMEOUT):
         yield from _observation(case, failures, "raise --time-limit to wait longer", Severity.WARNING)
+    for failures in _by_message(case, FailureKind.ENDED):
+        yield from _observation(
+            case, failures, "on another machine it may finish, so nothing is said of it", Severity.WARNING
+        )
 
 
 @rule(
@@ -215,6 +219,7 @@ def _observation(
         assuming = f" (assuming {text})" if text else ""
     what = {
         FailureKind.ABORT: "abort the compiler" if many else "aborts the compiler",
+        FailureKind.ENDED: "were given up" if many else "was given up",
         FailureKind.TIMEOUT: "do not finish compiling" if many else "does not finish compiling",
     }.get(outcome.kind, f"{'fail' if many else 'fails'} to compile{exception}")
     if case.site.kind is SiteKind.LAUNCH:

@@ -13,6 +13,7 @@ _VERDICT_OF_FAILURE = {
     FailureKind.COMPILATION_ERROR: VerdictKind.CRASHES,
     FailureKind.ABORT: VerdictKind.CRASHES,
     FailureKind.TIMEOUT: VerdictKind.UNKNOWN,
+    FailureKind.ENDED: VerdictKind.UNKNOWN,
     FailureKind.UNSUPPORTED: VerdictKind.UNSUPPORTED,
     FailureKind.UNAVAILABLE: VerdictKind.UNKNOWN,
 }

@@ -98,6 +98,12 @@ _LOWERING_OPTIONS = _options(
     click.option(
         "--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For one config."
     ),
+    click.option(
+        "--memory-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="GIB",
+        help="For one worker process (default: 8).",
+    ),
     click.option("--no-cache", is_flag=True, help="Ask the compiler anew, keep nothing."),
     click.option("--cache-dir", "cache_directory", metavar="DIR", help="Where the compiler's answers are kept."),
     click.option("--cache", "shared_cache", metavar="URL", help="Share answers between machines (a folder, s3://…)."),
@@ -205,6 +211,7 @@ def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:
         "registers",
         "jobs",
         "time_limit",
+        "memory_limit",
         "cache_directory",
         "shared_cache",
         "scheduler",

@@ -57,7 +57,8 @@ class KernelSettings:
 class Settings:
     """Everything that steers a run, from the CLI and ``[tool.smemcheck]``. Stages read it and nothing else.
 
-    ``targets`` are names as the user wrote them, empty when none were asked for. ``time_limit`` is in seconds a job.
+    ``targets`` are names as the user wrote them, empty when none were asked for. ``time_limit`` is in seconds a job,
+    ``memory_limit`` in GiB a worker process.
     ``environment`` is what the analysed code and Triton's compiler see as environment variables, nothing else is set.
     ``jobs`` of ``None`` stands for one worker a core, ``cache_directory`` of ``None`` for the user's cache directory.
     ``shared_cache`` is an fsspec URL where answers are shared between machines, ``scheduler`` the address of a Dask scheduler
@@ -74,6 +75,7 @@ class Settings:
     environment: tuple[tuple[str, str], ...] = ()
     jobs: int | None = None
     time_limit: float = 120.0
+    memory_limit: float = 8.0
     cache: bool = True
     cache_directory: str | None = None
     shared_cache: str | None = None
@@ -119,7 +121,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _seconds(value: Any) -> float:
+def _positive(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         raise ValueError
     return float(value)
@@ -184,7 +186,8 @@ OPTIONS = (
     Option("max-specializations", "max_specializations", _count, "a positive integer", "most specialisations a site is judged under"),
     Option("environment", "environment", _environment, "a table of strings", "environment variables that code and compiler see"),
     Option("jobs", "jobs", _count, "a positive integer", "worker processes (default: one a core)"),
-    Option("time-limit", "time_limit", _seconds, "a positive number", "seconds the compiler may take for one config"),
+    Option("time-limit", "time_limit", _positive, "a positive number", "seconds the compiler may take for one config"),
+    Option("memory-limit", "memory_limit", _positive, "a positive number", "GiB of memory that the compiler may take in one worker"),
     Option("cache", "cache", _boolean, "true or false", "keep the compiler's answers between runs"),
     Option("cache-dir", "cache_directory", _string, "a directory", "where they are kept (default: the user's cache directory)"),
     Option("shared-cache", "shared_cache", _string, "an fsspec URL or a directory", "where answers are shared between machines"),

@@ -338,6 +338,7 @@ class FailureKind(enum.Enum):
     COMPILATION_ERROR = "compilation error"
     ABORT = "compiler abort"
     TIMEOUT = "timeout"
+    ENDED = "worker ended"  # by our memory limit or from outside: it says nothing of a user's process
     UNSUPPORTED = "unsupported target"
     UNAVAILABLE = "triton unavailable"
 

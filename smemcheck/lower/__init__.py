@@ -32,6 +32,7 @@ def pool_for(settings: Settings, python: str = sys.executable) -> Pool:
 
         store = SharedStore(settings.shared_cache, store)
     environment = dict(settings.environment)
+    memory_limit = int(settings.memory_limit * (1 << 30))
     if settings.scheduler:
         if python != sys.executable:
             raise UsageError(
@@ -39,10 +40,17 @@ def pool_for(settings: Settings, python: str = sys.executable) -> Pool:
             )
         from smemcheck.lower.cluster import ClusterPool
 
-        return ClusterPool(settings.scheduler, time_limit=settings.time_limit, environment=environment, store=store)
+        return ClusterPool(
+            settings.scheduler,
+            time_limit=settings.time_limit,
+            memory_limit=memory_limit,
+            environment=environment,
+            store=store,
+        )
     return Pool(
         workers=settings.jobs,
         time_limit=settings.time_limit,
+        memory_limit=memory_limit,
         python=python,
         environment=environment,
         store=store,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smemcheck.errors import UsageError
-from smemcheck.lower.pool import Pool, _check_key, _grouped, _stored_check_key, _Task
+from smemcheck.lower.pool import MEMORY_LIMIT, Pool, _check_key, _grouped, _stored_check_key, _Task
 from smemcheck.lower.process import Installation, identify
 from smemcheck.lower.store import Answers
 from smemcheck.model import Failure, FailureKind, Job, Outcome
@@ -26,13 +26,23 @@ Answered = tuple[list[tuple[int, Outcome]], dict[str, dict[str, Any]]]
 class ClusterPool(Pool):
     """A pool whose jobs are answered by the workers of a Dask scheduler; kept answers are looked up and kept here."""
 
-    def __init__(self, address: str, *, time_limit: float, environment: Mapping[str, str], store: Answers) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        time_limit: float,
+        memory_limit: int = MEMORY_LIMIT,
+        environment: Mapping[str, str],
+        store: Answers,
+    ) -> None:
         """Raises :class:`~smemcheck.errors.UsageError`: no package, no scheduler, no workers, or different Tritons."""
         try:
             from distributed import Client
         except ImportError:
             raise UsageError("--scheduler needs Dask: pip install 'smemcheck[cluster]'") from None
-        super().__init__(workers=1, time_limit=time_limit, environment=environment, store=store)
+        super().__init__(
+            workers=1, time_limit=time_limit, memory_limit=memory_limit, environment=environment, store=store
+        )
         try:
             self._client = Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
@@ -68,7 +78,13 @@ class ClusterPool(Pool):
         def send(group: Sequence[_Task]) -> Any:
             jobs = [task.job for task in group]
             future = self._client.submit(
-                lower_there, jobs, self._environment, self._time_limit, known, pure=False, retries=0
+                lower_there,
+                jobs,
+                self._environment,
+                (self._time_limit, self._memory_limit),
+                known,
+                pure=False,
+                retries=0,
             )
             sent[future] = list(group)
             return future
@@ -90,7 +106,7 @@ class ClusterPool(Pool):
             else:
                 reason = "its workers died" if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
                 for task in group:
-                    failure = Failure(FailureKind.ABORT, f"the cluster gave up on it: {reason}", installation.version)
+                    failure = Failure(FailureKind.ENDED, f"the cluster gave up on it: {reason}", installation.version)
                     yield task.index, failure
 
 
@@ -124,15 +140,28 @@ _local = threading.local()
 
 
 def lower_there(
-    jobs: Sequence[Job], environment: Mapping[str, str], time_limit: float, known: Mapping[str, dict[str, Any]]
+    jobs: Sequence[Job],
+    environment: Mapping[str, str],
+    limits: tuple[float, int],
+    known: Mapping[str, dict[str, Any]],
 ) -> Answered:
-    """Runs in a Dask worker: the outcomes of the jobs, and what can be kept of them. One process a thread is kept alive."""
-    setting = (tuple(sorted(environment.items())), time_limit)
+    """Runs in a Dask worker: the outcomes of the jobs, and what can be kept of them. One process a thread is kept alive.
+
+    ``limits`` are seconds a job and resident bytes a process.
+    """
+    time_limit, memory_limit = limits
+    setting = (tuple(sorted(environment.items())), limits)
     if getattr(_local, "setting", None) != setting:
         if hasattr(_local, "pool"):
             _local.pool.close()
         _local.store = _Collected()
-        _local.pool = Pool(workers=1, time_limit=time_limit, environment=environment, store=_local.store)
+        _local.pool = Pool(
+            workers=1,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            environment=environment,
+            store=_local.store,
+        )
         _local.setting = setting
     store: _Collected = _local.store
     store.known.update(known)

@@ -32,6 +32,10 @@ _GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on
 _START_LIMIT = 120.0  # seconds that starting Python and importing Triton may take
 _JOBS_PER_WORKER = 2000  # a worker is replaced after so many, or when it keeps more than a quarter of its memory limit
 
+MEMORY_LIMIT = 8 << 30  # resident bytes of a worker and the programs it runs
+
+_UNFINISHED = frozenset({FailureKind.TIMEOUT.value, FailureKind.ENDED.value})
+
 _INSTALL = (
     "smemcheck needs Triton to lower kernels: pip install triton (there are wheels for Linux on x86-64 and arm64 only)"
 )
@@ -86,7 +90,7 @@ class Pool:
         *,
         workers: int | None = None,
         time_limit: float = 120.0,
-        memory_limit: int = 8 << 30,
+        memory_limit: int = MEMORY_LIMIT,
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         cache_directory: str | os.PathLike[str] | None = None,
@@ -189,14 +193,15 @@ class Pool:
                 else:
                     task.request["method"] = checked["checked"]
                     possible.append(task)
-            unfinished = []
+            unfinished, reason = [], ""
             for task, answer in self._answers(_grouped(possible)):
-                if task.job.registers and answer.get("failure") == FailureKind.TIMEOUT.value:
+                if task.job.registers and answer.get("failure") in _UNFINISHED:
                     unfinished.append(task)
+                    reason = answer["message"]
                 else:
                     yield task.index, self._outcome(task, answer, installation)
             if unfinished:
-                yield from self._without_registers(unfinished, installation)
+                yield from self._without_registers(unfinished, reason, installation)
         finally:
             # A consumer that stops early, or an interrupt, leaves no job behind in a worker.
             for slot in self._slots:
@@ -205,14 +210,11 @@ class Pool:
                 slot.group = None
 
     def _without_registers(
-        self, unfinished: Sequence[_Task], installation: Installation
+        self, unfinished: Sequence[_Task], reason: str, installation: Installation
     ) -> Iterator[tuple[int, Outcome]]:
-        """Shared memory is known long before the registers: what took too long is asked for that alone."""
+        """Shared memory is known long before the registers: what took too long or too much is asked for that alone."""
         count = len(unfinished)
-        self._own_notes.append(
-            f"the registers of {count} config{'' if count == 1 else 's'} are not known: the compiler did not finish within "
-            f"{self._time_limit:g} seconds (--time-limit)"
-        )
+        self._own_notes.append(f"the registers of {count} config{'' if count == 1 else 's'} are not known: {reason}")
         tasks = []
         for task in unfinished:
             job = replace(task.job, registers=False)
@@ -370,11 +372,12 @@ class Pool:
         """End a worker that takes too long or too much memory."""
         assert slot.worker is not None
         if time.monotonic() > slot.deadline:
-            message = f"the compiler did not finish within {self._time_limit:g} seconds"
+            message = f"the compiler did not finish within {self._time_limit:g} seconds (--time-limit)"
             yield self._fail(slot, FailureKind.TIMEOUT, message, kept=False)
         elif slot.worker.memory() > self._memory_limit:
-            message = f"the compiler took more than {self._memory_limit / (1 << 30):g} GiB of memory and was ended"
-            yield self._fail(slot, FailureKind.ABORT, message, kept=False)
+            limit = f"{self._memory_limit / (1 << 30):g} GiB"
+            message = f"the compiler took more than the {limit} of memory that it may have here (--memory-limit)"
+            yield self._fail(slot, FailureKind.ENDED, message, kept=False)
 
     def _bury(self, slot: _Slot) -> Iterator[_Answer]:
         """The worker closed its pipe: the job in it, if there was one, is what killed it."""
@@ -386,10 +389,11 @@ class Pool:
         tail = slot.worker.tail
         status = slot.worker.end(grace=5.0)
         slot.worker = None
-        # Signals that the compiler raises itself come again; those that others send depend on the moment.
+        # Signals that the compiler raises itself come again; those that others send, as a system out of memory does,
+        # depend on the moment.
         own = status < 0 and -status in {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
         message = f"the compiler process {_how_it_ended(status)}{_last_words(tail)}"
-        yield self._fail(slot, FailureKind.ABORT, message, kept=own)
+        yield self._fail(slot, FailureKind.ABORT if own or status >= 0 else FailureKind.ENDED, message, kept=own)
 
     def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> _Answer:
         task = slot.task
@@ -426,7 +430,7 @@ def _cost(group: _Group) -> int:
 
 def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:
     """Whether the worker did not end by itself; what it was asked is worth asking again."""
-    return answer.get("failure") == FailureKind.ABORT.value and not answer.get("kept", True)
+    return answer.get("failure") in (FailureKind.ABORT.value, FailureKind.ENDED.value) and not answer.get("kept", True)
 
 
 def _check_key(task: _Task) -> tuple[Any, ...]:

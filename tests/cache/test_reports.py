@@ -134,7 +134,7 @@ def test_a_file_that_the_answer_rested_on_from_elsewhere(package):
     assert store(package).load() is None
 
 
-@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.UNAVAILABLE, FailureKind.ABORT])
+@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.UNAVAILABLE, FailureKind.ABORT, FailureKind.ENDED])
 def test_a_failure_that_may_pass_is_asked_for_again(package, kind):
     config = story().results[0].config
     keep(package, report({"sm_90": [(config, refuses(kind, "later", ""))]}))

@@ -81,6 +81,7 @@ def test_findings_below_the_level_do_not_fail(run, monkeypatch) -> None:
 def test_options_reach_the_pipeline(run, settings_seen) -> None:
     run(
         *(".", "--arch", "sm_90", "--arch", "rtx-5090", "--registers", "--jobs", "2", "--time-limit", "30"),
+        *("--memory-limit", "2.5"),
         *(
             "--no-launches",
             "--max-specializations",
@@ -99,6 +100,7 @@ def test_options_reach_the_pipeline(run, settings_seen) -> None:
     [settings] = settings_seen
     assert settings.targets == ("sm_90", "rtx-5090")
     assert (settings.registers, settings.jobs, settings.time_limit, settings.cache) == (True, 2, 30.0, False)
+    assert settings.memory_limit == 2.5
     assert (settings.cache_directory, settings.specializations) == ("kept", ("recorded.jsonl",))
     assert settings.environment == (("A", "1"), ("B", "x=y"))
     assert (settings.launches, settings.max_specializations) == (False, 16)

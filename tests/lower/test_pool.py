@@ -93,7 +93,7 @@ def test_a_hang_is_a_timeout() -> None:
         answers = dict(pool.run(acting("answer", "hang", "answer")))
     assert numbers(answers) == {0: 0, 2: 2}
     assert answers[1].kind is FailureKind.TIMEOUT
-    assert answers[1].message == "the compiler did not finish within 0.5 seconds"
+    assert answers[1].message == "the compiler did not finish within 0.5 seconds (--time-limit)"
 
 
 @pytest.mark.usefixtures("scripted")
@@ -124,8 +124,10 @@ def test_a_compiler_that_eats_memory_is_ended() -> None:
     with Pool(workers=1, memory_limit=256 << 20, time_limit=60) as pool:
         answers = dict(pool.run(acting("grow", "answer")))
     assert numbers(answers) == {1: 1}
-    assert answers[0].kind is FailureKind.ABORT
-    assert answers[0].message == "the compiler took more than 0.25 GiB of memory and was ended"
+    assert answers[0].kind is FailureKind.ENDED
+    assert answers[0].message == (
+        "the compiler took more than the 0.25 GiB of memory that it may have here (--memory-limit)"
+    )
 
 
 @pytest.mark.usefixtures("scripted")
@@ -139,7 +141,7 @@ def test_a_worker_killed_by_hand_loses_one_job_at_most() -> None:
     assert set(answers) == set(range(30))
     lost = [answer for answer in answers.values() if not isinstance(answer, Footprint)]
     assert len(lost) <= 1
-    assert all(answer.kind is FailureKind.ABORT and "SIGKILL" in answer.message for answer in lost)
+    assert all(answer.kind is FailureKind.ENDED and "SIGKILL" in answer.message for answer in lost)
 
 
 @pytest.mark.usefixtures("scripted")

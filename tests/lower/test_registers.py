@@ -252,7 +252,6 @@ def tiles(**extents: int) -> Config:
         # The accumulator of 128 × 128 in 128 threads, and of 256 × 256: more than a thread can have.
         ("matmul", "sm_90", tiles(BM=128, BN=128, BK=64, num_warps=4, num_stages=2), 128),
         ("matmul", "sm_90", tiles(BM=256, BN=256, BK=32, num_warps=4, num_stages=2), 512),
-        ("matmul", "sm_80", tiles(BM=128, BN=128, BK=32, num_warps=4, num_stages=2), 128),
         # In tensor memory it takes no registers.
         ("matmul", "sm_100", tiles(BM=128, BN=128, BK=64, num_warps=4, num_stages=2), 0),
     ],

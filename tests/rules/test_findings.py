@@ -193,6 +193,17 @@ def test_when_nothing_compiles_under_assumed_types_the_assumption_is_doubted() -
     assert rules(recorded) == ["SMC201"]
 
 
+def test_a_worker_that_our_own_limit_ended_says_nothing_of_the_users_gpu() -> None:
+    ended = refuses(FailureKind.ENDED, "the compiler took more than the 8 GiB of memory that it may have (--memory-limit)")
+    made = report({"sm_90": [(config(22, B=1), ended), (config(23, B=2), needs(1))]})
+    assert [result.verdict.kind for result in made.results] == [VerdictKind.UNKNOWN, VerdictKind.FITS]
+    assert [(f.rule, f.severity) for f in made.findings] == [("SMC202", Severity.WARNING)]
+    assert said(made, "SMC202") == [
+        "decode: B=1, num_warps=4, num_stages=1 was given up on sm_90: the compiler took more than the 8 GiB of memory that it "
+        "may have (--memory-limit); on another machine it may finish, so nothing is said of it"
+    ]
+
+
 def test_an_abort_is_an_error_and_a_timeout_a_warning() -> None:
     pairs = [
         (config(22, B=1), refuses(FailureKind.ABORT, "the worker was ended by SIGABRT")),

@@ -77,6 +77,7 @@ def test_a_target_without_a_known_limit_is_unknown_not_fits() -> None:
         (FailureKind.COMPILATION_ERROR, VerdictKind.CRASHES),
         (FailureKind.ABORT, VerdictKind.CRASHES),
         (FailureKind.TIMEOUT, VerdictKind.UNKNOWN),
+        (FailureKind.ENDED, VerdictKind.UNKNOWN),
         (FailureKind.UNSUPPORTED, VerdictKind.UNSUPPORTED),
         (FailureKind.UNAVAILABLE, VerdictKind.UNKNOWN),
     ],
