@@ -117,8 +117,8 @@ class Frontend:
         self._kernel: Any = None
         self._kept: Dict[str, List[Tuple[Reads, str]]] = {}
 
-    def module(self, request: Any, key: str) -> Any:
-        """A module of the request's own. ``key`` tells apart what is not read through the options: types, constants."""
+    def module(self, request: Any, key: str) -> Tuple[Any, str]:
+        """A module of the request's own, and its text. ``key`` tells apart what is not read through the options: types, constants."""
         if request.kernel is not self._kernel:
             self._kernel, self._kept = request.kernel, {}
         kept = self._kept.setdefault(key, [])
@@ -128,7 +128,7 @@ class Frontend:
         pretend_device(request.target, reads)
         for earlier, text in kept:
             if earlier.would_repeat(request.options, functions, request.target):
-                return _parse(text, context)
+                return _parse(text, context), text
         target = (request.target,) if request.internals.make_ir_takes_target else ()
         module = request.source.make_ir(
             *target,
@@ -137,8 +137,9 @@ class Frontend:
             request.backend.get_module_map(),
             context,
         )
-        kept.append((reads, text_of(module)))
-        return module
+        text = text_of(module)
+        kept.append((reads, text))
+        return module, text
 
 
 def _functions(request: Any) -> Dict[str, Any]:

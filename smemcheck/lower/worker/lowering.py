@@ -8,6 +8,7 @@ as attributes and the buffers as operations.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from types import ModuleType
@@ -17,6 +18,8 @@ from . import binary, buffers, registers, versions
 from .frontend import Frontend, Reads, plain_text_of, pretend_device, text_of
 from .slices import Slice
 from .values import value
+
+_MOST_KNOWN = 4096  # answers, some kilobytes each
 
 
 class _Stop(BaseException):
@@ -123,12 +126,36 @@ def _leaves(kinds: Any, path: Tuple[int, ...] = ()) -> List[Tuple[Tuple[int, ...
     return [leaf for index, kind in enumerate(kinds) for leaf in _leaves(kind, (*path, index))]
 
 
+class Lowering:
+    """A job that has come through the frontend, which tells whether the rest was done before."""
+
+    def __init__(self, request: Request, frontend: Frontend) -> None:
+        self.request = request
+        self.module, self.text = frontend.module(request, request.frontend_key)
+
+    def work(self, *asked: Any) -> bytes:
+        """A digest of all that the rest of the work depends on: the module, options, target, and what is ``asked``.
+
+        ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
+        (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
+        """
+        options = dict(self.request.options.__dict__)
+        if "scf.for" not in self.text and options["num_stages"] > 0:
+            del options["num_stages"]
+        everything = repr((self.text, sorted(options.items()), self.request.target, asked))
+        return hashlib.blake2b(everything.encode(), digest_size=20).digest()
+
+
 def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
     """Run to the layout of shared memory and stop there. Sizes in bytes, tensor memory in columns."""
-    module = frontend.module(request, request.frontend_key)
+    return _allocate(Lowering(request, frontend))
+
+
+def _allocate(lowering: Lowering) -> Dict[str, Any]:
+    request = lowering.request
     metadata = {"target": request.target, **request.options.__dict__}
     stages = _stages(request)
-    module = stages["ttir"](module, metadata)
+    module = stages["ttir"](lowering.module, metadata)
     module = stages["ttgir"](module, metadata)
     registers_at_least = _registers_at_least(request, module)
     _run_until_stop(request, stages["llir"], module, metadata)
@@ -231,15 +258,33 @@ def compile_fully(request: Request) -> Dict[str, Any]:
     return answer
 
 
-def lower(request: Request, frontend: Frontend, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
-    """The answer to a job.
+class Lower:
+    """Answers jobs one after the other. Work that was done for one job is not done again for another."""
 
-    ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold. A
-    kernel over the limit is never loaded, so its registers are asked of nobody.
-    """
-    if method == "full" or request.arguments.get("ir_override"):
-        return compile_fully(request)
-    answer = allocate(request, frontend)
+    def __init__(self) -> None:
+        self.frontend = Frontend()
+        self._known: Dict[bytes, Dict[str, Any]] = {}
+
+    def __call__(self, request: Request, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
+        """The answer to a job.
+
+        ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold. A
+        kernel over the limit is never loaded, so its registers are asked of nobody.
+        """
+        if method == "full" or request.arguments.get("ir_override"):
+            return compile_fully(request)
+        lowering = Lowering(request, self.frontend)
+        work = lowering.work(registers, limit)
+        if work not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[work] = _lower(lowering, registers, limit)
+        return self._known[work]
+
+
+def _lower(lowering: Lowering, registers: bool, limit: Optional[int]) -> Dict[str, Any]:
+    request = lowering.request
+    answer = _allocate(lowering)
     if request.options.num_ctas > 1 and answer["num_warps"] != request.options.num_warps:
         # Barriers between the specialised warps of a cluster get shared memory past the stop (3.8 and later).
         return compile_fully(request)

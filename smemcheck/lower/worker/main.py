@@ -70,7 +70,7 @@ class Worker:
     def __init__(self) -> None:
         self.kernel_text = ""
         self.kernel: Optional[Slice] = None
-        self.frontend = Frontend()
+        self.lower = lowering.Lower()
         self.count = 0
 
     def answer(self, job: Dict[str, Any]) -> Dict[str, Any]:
@@ -96,7 +96,7 @@ class Worker:
             self.kernel_text = job["kernel"]
         assert self.kernel is not None
         request = lowering.Request(job, self.kernel)
-        return lowering.lower(request, self.frontend, job["registers"], job["shared_memory_limit"], job["method"])
+        return self.lower(request, job["registers"], job["shared_memory_limit"], job["method"])
 
     def check(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """Whether this Triton lowers for the target at all, and whether the stop gives what the full compile gives."""

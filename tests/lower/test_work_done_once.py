@@ -1,0 +1,104 @@
+"""Jobs that ask for the same work: it is done once, and each answer is the one that the job gets alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from slicing import job, slice_kernel
+
+from smemcheck.lower.jobs import encode, encode_kernel
+from smemcheck.model import Config
+
+triton = pytest.importorskip("triton", reason="lowering needs Triton")
+from smemcheck.lower.worker import lowering  # noqa: E402
+from smemcheck.lower.worker.slices import Slice  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
+
+WITHOUT_LOOP = """
+    import triton.language as tl
+
+    @tl.jit
+    def kernel(x, y, z, B: tl.constexpr):
+        rows, columns = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+        left, right = tl.load(x + rows * B + columns), tl.load(y + rows * B + columns)
+        tl.store(z + rows * B + columns, tl.dot(left, right))
+"""
+WITH_LOOP = """
+    import triton.language as tl
+
+    @tl.jit
+    def kernel(x, y, z, B: tl.constexpr):
+        rows, columns = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+        total = tl.zeros((B, B), tl.float32)
+        for k in range(0, 1024, B):
+            left, right = tl.load(x + rows * 1024 + k + columns), tl.load(y + (k + rows) * B + columns)
+            total += tl.dot(left, right)
+        tl.store(z + rows * B + columns, total)
+"""
+TYPES = {"x": "*fp16", "y": "*fp16", "z": "*fp32", "B": "constexpr"}
+
+
+@pytest.fixture(autouse=True)
+def _own_driver() -> Iterator[None]:
+    """The worker replaces the active driver of its process; here it is put back."""
+    from triton.runtime.driver import driver
+
+    before = getattr(driver, "_active", None)
+    yield
+    driver._active = before
+
+
+def requests(source: str, target: str, configs: list[Config]) -> list[Any]:
+    kernel = slice_kernel(source, "kernel")
+    functions = Slice(json.loads(encode_kernel(kernel)))
+    made = [job(kernel, target, types=TYPES, config=config) for config in configs]
+    return [lowering.Request(json.loads(json.dumps(encode(one))), functions) for one in made]
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, source: str, target: str, configs: list[Config]) -> tuple[list[int], int]:
+    """Bytes of shared memory for each config, each equal to what it is alone, and how many were lowered for that."""
+    lowered = []
+    whole = lowering._lower
+    monkeypatch.setattr(lowering, "_lower", lambda *arguments: lowered.append(1) or whole(*arguments))
+    asked = requests(source, target, configs)
+    lower = lowering.Lower()
+    answers = [lower(one, False, None, "allocation") for one in asked]
+    assert answers == [lowering.allocate(one, lowering.Frontend()) for one in asked]
+    return [answer["shared_memory"] for answer in answers], len(lowered)
+
+
+def staged(*stages: int) -> list[Config]:
+    return [Config((("B", 64),), num_stages=number) for number in stages]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942"])
+def test_without_a_loop_the_number_of_stages_changes_nothing(monkeypatch, target):
+    bytes_, lowered = answered(monkeypatch, WITHOUT_LOOP, target, staged(1, 2, 3, 5))
+    assert len(set(bytes_)) == 1
+    assert lowered == 1
+
+
+def test_with_a_loop_it_does(monkeypatch):
+    bytes_, lowered = answered(monkeypatch, WITH_LOOP, "sm_120", staged(2, 3, 4))
+    assert len(set(bytes_)) == 3
+    assert lowered == 3
+
+
+def test_a_config_that_comes_twice(monkeypatch):
+    assert answered(monkeypatch, WITH_LOOP, "sm_120", staged(3, 3))[1] == 1
+
+
+def test_other_warps_and_other_blocks_are_other_work(monkeypatch):
+    configs = [Config((("B", block),), num_warps=warps) for block in (32, 64) for warps in (4, 8)]
+    assert answered(monkeypatch, WITHOUT_LOOP, "sm_120", configs)[1] == 4
+
+
+def test_registers_are_another_question():
+    (one,) = requests(WITHOUT_LOOP, "sm_90", staged(2))
+    lower = lowering.Lower()
+    assert "registers" not in lower(one, False, None, "allocation")
+    assert lower(one, True, None, "allocation")["registers"] > 0
