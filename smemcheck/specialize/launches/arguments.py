@@ -12,6 +12,7 @@ from smemcheck.source.values import Instance, Obstacle
 from smemcheck.specialize.dtypes import canonical_dtype, is_float, value_text
 from smemcheck.specialize.given import Argument, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import Kind, ParameterKind
+from smemcheck.specialize.launches.engine import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
 from smemcheck.specialize.launches.tensors import Tensor
@@ -60,7 +61,7 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
                 unknown += 1
             continue
         value = launch.arguments[name]
-        argument, because = _argument(value, parameter, kinds[name])
+        argument, because = _argument(value, parameter, kinds[name], recorded.plan)
         if argument is None and kinds[name].type == "*fp16" and recorded.plan.dtype == "torch.float32":
             argument, because = (
                 argument_of_type("*fp32", parameter),
@@ -85,18 +86,18 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
     return Proposal(arguments, tuple(assumptions), unknown, recorded.effort, numbers, config)
 
 
-def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:
+def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan) -> tuple[Argument | None, str]:
     if isinstance(value, Obstacle):
         return None, ""
     if isinstance(value, Tensor):
-        return _tensor_argument(value, parameter, kind)
+        return _tensor_argument(value, parameter, kind, plan)
     if isinstance(value, (tuple, list)) and value and not parameter.is_constexpr:
         types = [dtype_of(v.dtype) if isinstance(v, Tensor) else None for v in value]
-        names = [canonical_dtype(t.path) if t is not None else None for t in types]
+        names = [canonical_dtype(plan.dtype_path(t)) if t is not None else None for t in types]
         return (Argument(tuple(f"*{n}" for n in names)), "a tuple of tensors") if all(names) else (None, "")
     dtype = dtype_of(value)
     if dtype is not None:
-        name = canonical_dtype(dtype.path)
+        name = canonical_dtype(plan.dtype_path(dtype))
         return (Argument("constexpr", Dtype("i1" if name == "u1" else name)), "a dtype") if name else (None, "")
     if isinstance(value, Instance) and "value" not in value.attributes:
         return None, ""
@@ -116,7 +117,9 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind) -> tuple[Ar
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 
 
-def _tensor_argument(value: Tensor, parameter: Parameter, kind: ParameterKind) -> tuple[Argument | None, str]:
+def _tensor_argument(
+    value: Tensor, parameter: Parameter, kind: ParameterKind, plan: Plan
+) -> tuple[Argument | None, str]:
     if parameter.is_constexpr:
         return None, ""
     guessed = "<guessed>" in value.attributes
@@ -128,7 +131,7 @@ def _tensor_argument(value: Tensor, parameter: Parameter, kind: ParameterKind) -
         return None, ""
     if value.assumed and body and not is_float(body) and not value.integral:
         return None, ""
-    name = canonical_dtype(dtype.path)
+    name = canonical_dtype(plan.dtype_path(dtype))
     if name is None:
         return None, ""
     if value.assumed and body == "fp32" and name in ("fp16", "bf16"):

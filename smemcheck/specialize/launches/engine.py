@@ -45,7 +45,7 @@ from smemcheck.source.values import (
 )
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
-from smemcheck.specialize.launches.tensors import Geometry, Shape, Sizes, Tensor
+from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Sizes, Tensor
 
 LIMITS = Limits(steps=60_000, size=20_000, depth=40, paths=8)
 _MAKES_KERNELS = re.compile(r"jit|tun|heuristic|compile_kernel", re.IGNORECASE)
@@ -62,18 +62,20 @@ class Launch:
     incomplete: Obstacle | None = None
     configs: Callable[[], tuple[Config, ...] | None] = lambda: None  # of the autotuner around it, as this run made it
 
-    def kinds(self) -> Hashable:
-        """What distinguishes this launch apart from numbers: dtypes, what is not given, flags and texts."""
-        return tuple((name, _kind(value)) for name, value in self.arguments.items())
+    def kinds(self, plan: Plan) -> Hashable:
+        """What distinguishes this launch under a plan apart from numbers: dtypes, what is not given, flags and texts."""
+        return tuple((name, _kind(value, plan)) for name, value in self.arguments.items())
 
 
-def _kind(value: Any) -> Hashable:
+def _kind(value: Any, plan: Plan) -> Hashable:
     if isinstance(value, Tensor):
-        return value.dtype if isinstance(value.dtype, External) else "tensor"
+        return plan.dtype_path(value.dtype) if isinstance(value.dtype, External) else "tensor"
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, External):
-        return value.path
+        return plan.dtype_path(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_kind(one, plan) for one in value)
     return "one" if isinstance(value, int) and value == 1 else type(value).__name__
 
 
@@ -88,6 +90,21 @@ class Plan:
     optional: bool = False  # every optional tensor is given, tensors of indices apart
     indices: bool = False  # every optional tensor of indices (``cu_seqlens``) is given
     flags: bool = False  # every boolean and text is another than its default
+    moves: tuple[str, ...] = ()  # what makes it differ from the plainest one
+    label: str = "torch.int64"
+    side: str = ""  # of weights, biases and gates; like the others when empty
+    wide: str = (
+        "torch.float32"  # of tensors that are 32-bit among 16-bit ones by their names: gates, states, statistics
+    )
+
+    def dtype_path(self, dtype: External) -> str:
+        """A dtype under this plan, in a run that did not look at it."""
+        return self.chosen_dtype(dtype.group) if isinstance(dtype, CallersDtype) else dtype.path
+
+    def chosen_dtype(self, group: str) -> str:
+        """The path of the dtype that tensors of a group have."""
+        side = self.side or self.dtype
+        return {"float": self.dtype, "side": side, "wide": self.wide, "index": self.index, "label": self.label}[group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +130,8 @@ class ExampleInterpreter(Interpreter):
         self.chosen = dict(plan.choices)
         self.choices: dict[Hashable, Choice] = {}
         self.launches: list[Launch] = []
+        self.dtype_groups: set[str] = set()
+        self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
         self._seen: dict[Hashable, int] = {}
 
     def namespace(self, module: Module) -> Namespace:
@@ -121,6 +140,15 @@ class ExampleInterpreter(Interpreter):
             found = RememberingNamespace(self, module, self.remembered, lambda: len(self.choices))
             self.namespaces[module.path] = found
         return found
+
+    def callers_dtype(self, group: str, name: str) -> CallersDtype:
+        """The dtype that this run's plan gives tensors of a group."""
+        self.dtype_groups.add(group)
+        return CallersDtype(self.plan.chosen_dtype(group), group, name, self.seen_dtypes)
+
+    def parameter(self, value: Tensor) -> Tensor:
+        """A module's parameter: users cast modules to the dtype of their data."""
+        return Tensor(value.cls, {}, self.callers_dtype("float", ""), value.geometry, True, value.name)
 
     # ------------------------------------------------------------------------------------------------- choices
 
@@ -133,13 +161,14 @@ class ExampleInterpreter(Interpreter):
         if taken is None:
             asked = {
                 "optional": self.plan.optional,
+                "output": self.plan.optional,
                 "index": self.plan.indices,
                 "flag": self.plan.flags,
                 "text": self.plan.flags,
                 "value": self.plan.flags,
             }
             taken = default
-            if kind in ("optional", "index"):
+            if kind in ("optional", "index", "output"):
                 taken = 1 if asked[kind] else default
             elif asked.get(kind) and count > 1:
                 taken = 1 - default if count == 2 else default + 1
@@ -336,7 +365,7 @@ def _follow(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame, *,
                 for owner in owners:
                     if owner.assumed:
                         owner.dtype, owner.assumed = asked, not others
-                same = all(owner.dtype == asked for owner in owners)
+                same = all(_alike(owner.dtype, asked) for owner in owners)
                 return same if wanted else not same
     result = Interpreter.evaluate(self, node, frame)
     if not wanted and result is True and operators <= {cst.NotEqual, cst.LessThan, cst.GreaterThan}:
@@ -349,6 +378,13 @@ def _follow(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame, *,
     ):
         return True
     return result
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether two dtypes are one, without a look at it where they are the caller's one choice."""
+    if isinstance(left, CallersDtype) and isinstance(right, CallersDtype) and left.group == right.group:
+        return True
+    return bool(left == right)
 
 
 _OWN: dict[type[cst.CSTNode], Any] = {
@@ -501,6 +537,8 @@ class ExampleModels(Models):
         if isinstance(interpreter, ExampleInterpreter):
             if path == "torch.autograd.Context":
                 return call.unknown("a context is called")
+            if path in ("triton.cdiv", "triton.next_power_of_2") and isinstance(call.argument(0, "x"), Tensor):
+                return call.argument(0, "x")
             if path.startswith(("torch.", "einops.")):
                 result = torch_calls.function(path, call, interpreter.plan.sizes)
                 if result is not None:

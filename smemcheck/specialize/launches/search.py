@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,30 +13,59 @@ from smemcheck.source.discovery import python_files
 from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
-from smemcheck.specialize.launches.engine import Choice, ExampleInterpreter, Hints, Launch, Plan, example_project
-from smemcheck.specialize.launches.entries import Callers, Entry, start
+from smemcheck.specialize.launches.engine import ExampleInterpreter, Hints, Launch, Plan, example_project
+from smemcheck.specialize.launches.entries import Callers, Entry
+from smemcheck.specialize.launches.examples import start
 from smemcheck.specialize.launches.remembered import Remembered
 from smemcheck.specialize.launches.tensors import Sizes
 
-MOST_RUNS = 40  # of one entry
-MOST_FRUITLESS = 9  # runs in a row without a launch of a new kind; one without any launch counts as three
-MOST_SIGNATURES = 64  # kinds of launches of one kernel
-ENOUGH = 24  # kinds of launches after which inner functions are not tried
-_SINGLE_LATER = 1.5  # how much later the same launch with 32-bit floats comes
-_INNER = 2.5  # how much later an inner function's launches come than those of a function that users call
-_HALF, _SINGLE = "torch.float16", "torch.float32"
+MOST_RUNS = 48  # of one entry that users call
+_MOST_INNER_RUNS = 16  # of one that other entries call
+MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
+MOST_SIGNATURES = 160  # kinds of launches of one kernel
+ENOUGH = 48  # kinds of launches after which inner functions are not tried
+_INNER = 1.6  # how much later an inner function's launches come than those of a function that users call
+_SINGLE = "torch.float32"
 _WIDE = Sizes(dimension=128)
-_PLANS = (
+_ONE = Sizes(batch=1)
+
+COSTS = {
+    "optional": 1.6,
+    "index": 1.4,
+    "flag": 1.6,
+    "output": 1.6,
+    "text": 1.8,
+    "value": 2.4,
+    "one": 2.6,
+    "dtype": 2.2,
+    "condition": 3.0,
+    "form": 1.8,
+    "all optional": 1.5,
+    "all flags": 2.2,
+    "wide": 0.9,
+    "batch of one": 1.5,
+    "one head": 2.6,
+    "one step": 3.0,
+    "single": 1.3,
+    "other index": 1.0,
+    "narrow": 2.6,
+    "mixed": 2.2,
+    "other label": 3.0,
+}
+"""How unlikely each departure from the plainest example is: the negative logarithm of its odds, roughly."""
+
+_PLANS: tuple[Plan, ...] = (
     Plan(),
-    Plan(optional=True, flags=True, sizes=_WIDE),
-    Plan(optional=True, indices=True, sizes=Sizes(batch=1)),
-    Plan(optional=True, indices=True, flags=True, index="torch.int64", sizes=Sizes(batch=1, dimension=128)),
-    Plan(optional=True),
-    Plan(flags=True, sizes=_WIDE),
-    Plan(indices=True, sizes=Sizes(batch=1)),
-    Plan(sizes=_WIDE),
+    Plan(sizes=_WIDE, moves=("wide",)),
+    Plan(optional=True, moves=("all optional",)),
+    Plan(optional=True, flags=True, sizes=_WIDE, moves=("all optional", "all flags")),
+    Plan(indices=True, sizes=_ONE, moves=("index",)),
+    Plan(optional=True, indices=True, sizes=_ONE, moves=("all optional", "index")),
+    Plan(sizes=_ONE, moves=("batch of one",)),
+    Plan(sizes=Sizes(heads=1), moves=("one head",)),
+    Plan(sizes=Sizes(sequence=1), moves=("one step",)),
 )
-"""The first example runs, plainest first; each is repeated with 32-bit floats."""
+"""The first example runs. From each, single choices are changed, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,42 +103,64 @@ class Launches:
                 break
             if entry.key not in self.run_entries:
                 self.run_entries.add(entry.key)
-                self._explore(entry, 0.0 if outermost else _INNER)
+                self._explore(entry, outermost)
         return sorted(self.found[(path, line)], key=lambda one: one.effort)
 
-    def _explore(self, entry: Entry, penalty: float) -> None:
-        """Run an entry under plans, plainest first. A run that launches nothing new leads to no further ones."""
-        pending: list[tuple[float, Plan]] = [(float(i), plan) for i, plan in enumerate(_PLANS)]
-        flipped: set[Hashable] = set()
+    def _explore(self, entry: Entry, outermost: bool) -> None:
+        """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
+        serial = itertools.count()
+        queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in _PLANS]
+        heapq.heapify(queue)
         kinds_of_choices: set[str] = set()
         tried: set[Hashable] = set()
+        dead: set[Hashable] = set()  # choices that changed no launch
+        outcomes: dict[Hashable, Hashable] = {}  # what a run that choices were changed from launched
         runs = fruitless = 0
-        while pending and runs < MOST_RUNS and fruitless < MOST_FRUITLESS:
-            pending.sort(key=lambda item: item[0])
-            effort, plan = pending.pop(0)
+        most = MOST_RUNS if outermost else _MOST_INNER_RUNS
+        while queue and runs < most and fruitless < MOST_FRUITLESS:
+            _, _, plan, parent = heapq.heappop(queue)
             effective = _effective(plan, kinds_of_choices)
-            if effective in tried:
+            if effective in tried or not dead.isdisjoint(plan.choices):
                 continue
             tried.add(effective)
             runs += 1
             interpreter, plan = self._fitting(entry, plan)
-            news = 0
-            for launch in interpreter.launches:
-                place = launch.kernel.function.place.position
-                key = (place.path, place.line)
-                kinds = launch.kinds()
-                if len(self.signatures[key]) < MOST_SIGNATURES and kinds not in self.signatures[key]:
-                    self.signatures[key].add(kinds)
-                    news += 1
-                self.found[key].append(Recorded(launch, plan, entry.statement.defined_name or "", effort + penalty))
+            news, outcome = self._note(entry, plan, interpreter, 0.0 if outermost else _INNER)
             kinds_of_choices.update(choice.kind for choice in interpreter.choices.values())
-            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
-            if plan.dtype == _SINGLE or (not news and runs > len(_PLANS)):
+            outcomes[effective] = outcome
+            if parent is not None and outcomes.get(parent) == outcome:
+                dead.add(plan.choices[-1])
                 continue
-            if interpreter.launches:
-                pending.append((effort + _SINGLE_LATER, replace(plan, dtype=_SINGLE)))
-            for choice in interpreter.choices.values():
-                pending.extend(_flips(choice, plan, effort, flipped))
+            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
+            for other in [*self._dtypes_to_run(plan, interpreter), *_flips(plan, interpreter)]:
+                changed = other.choices != plan.choices
+                heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
+
+    def _note(self, entry: Entry, plan: Plan, interpreter: ExampleInterpreter, penalty: float) -> tuple[int, Hashable]:
+        """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
+        news = 0
+        outcome: list[Hashable] = []
+        variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
+        for launch in interpreter.launches:
+            place = launch.kernel.function.place.position
+            key = (place.path, place.line)
+            for number, variant in enumerate(variants):
+                kinds = launch.kinds(variant)
+                if number == 0:
+                    outcome.append((key, kinds))
+                new = kinds not in self.signatures[key]
+                if new and len(self.signatures[key]) >= MOST_SIGNATURES:
+                    continue
+                self.signatures[key].add(kinds)
+                news += new
+                if new or number == 0:
+                    name = entry.statement.defined_name or ""
+                    self.found[key].append(Recorded(launch, variant, name, cost_of(variant) + penalty))
+        return news, tuple(outcome)
+
+    def _dtypes_to_run(self, plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
+        if interpreter.launches:
+            yield from (one for one, free in _other_dtypes(plan, interpreter) if not free)
 
     def _fitting(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
         """A run of the plan; when it raises without a launch, the same with tensors of other ranks."""
@@ -145,34 +198,64 @@ class Launches:
         return interpreter, False
 
 
-_COST = {"optional": 5, "index": 5, "flag": 5, "text": 5, "value": 8, "dtype": 7, "condition": 8}
+def cost_of(plan: Plan) -> float:
+    """How unlikely a plan is."""
+    return sum(COSTS[move] for move in plan.moves)
+
+
+def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Plan, bool]]:
+    """The same plan with other dtypes of tensors, and whether this run holds for it because it never looked at them."""
+    found: list[tuple[Plan, bool]] = []
+    groups, seen = interpreter.dtype_groups, interpreter.seen_dtypes
+    alternatives: list[tuple[str, dict[str, str], str]] = []
+    if plan.dtype != _SINGLE:
+        alternatives.append(("float", {"dtype": _SINGLE}, "single"))
+    if "index" in groups and plan.index == "torch.int32":
+        alternatives.append(("index", {"index": "torch.int64"}, "other index"))
+    if "wide" in groups and plan.wide == _SINGLE and plan.dtype != _SINGLE:
+        alternatives.append(("wide", {"wide": plan.dtype}, "narrow"))
+    if "side" in groups and not plan.side and plan.dtype != _SINGLE:
+        alternatives.append(("side", {"side": _SINGLE}, "mixed"))
+    if "label" in groups and plan.label == "torch.int64":
+        alternatives.append(("label", {"label": "torch.int32"}, "other label"))
+    for size in range(1, len(alternatives) + 1):
+        for chosen in itertools.combinations(alternatives, size):
+            names = {group for group, _, _ in chosen}
+            if ("float" in names and not names.isdisjoint(("wide", "side"))) or (
+                size > 1 and not names.isdisjoint(seen)
+            ):
+                continue
+            changes: dict[str, str] = {}
+            for _, change, _ in chosen:
+                changes.update(change)
+            moves = (*plan.moves, *(move for _, _, move in chosen))
+            found.append((replace(plan, moves=moves, **changes), names.isdisjoint(seen)))  # type: ignore[arg-type]
+    return found
 
 
 def _effective(plan: Plan, kinds: set[str]) -> Hashable:
     """What of a plan can make a difference where code makes these kinds of choices."""
     flags = plan.flags and not kinds.isdisjoint(("flag", "text", "value"))
-    optional, indices = plan.optional and "optional" in kinds, plan.indices and "index" in kinds
-    return (
-        plan.choices,
-        plan.dtype,
-        plan.sizes.dimension,
-        plan.sizes.batch,
-        optional,
-        indices,
-        flags,
-        plan.index if indices else "",
-    )
+    optional = plan.optional and not kinds.isdisjoint(("optional", "output"))
+    dtypes = plan.dtype, plan.side, plan.wide, plan.index, plan.label
+    return frozenset(plan.choices), dtypes, plan.sizes, optional, plan.indices and "index" in kinds, flags
 
 
-def _flips(choice: Choice, plan: Plan, effort: float, flipped: set[Hashable]) -> Iterator[tuple[float, Plan]]:
-    cost = _COST.get(choice.kind)
-    if cost is None or any(key == choice.key for key, _ in plan.choices):
-        return
-    for other in range(choice.count):
-        if other == choice.taken or (choice.key, other) in flipped:
+def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
+    """The plans that differ from this one in one choice that its run made."""
+    fixed = {key for key, _ in plan.choices}
+    for choice in interpreter.choices.values():
+        if choice.kind not in COSTS or choice.key in fixed:
             continue
-        flipped.add((choice.key, other))
-        yield effort + cost, replace(plan, choices=(*plan.choices, (choice.key, other)))
+        for other in range(choice.count):
+            if other != choice.taken:
+                sizes = replace(plan.sizes, batch=1) if choice.kind == "index" and other else plan.sizes
+                yield replace(
+                    plan,
+                    choices=(*plan.choices, (choice.key, other)),
+                    sizes=sizes,
+                    moves=(*plan.moves, "one" if choice.kind == "value" and other == 2 else choice.kind),
+                )
 
 
 def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_gitignore: bool) -> Iterator[Module]:

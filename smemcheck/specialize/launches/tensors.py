@@ -117,6 +117,44 @@ class Geometry:
         return Geometry(self.sizes, [dims[i] for i in order], [strides[i] for i in order])
 
 
+class CallersDtype(External):
+    """A dtype that the caller chooses, with its value in this run. ``group`` is which dtypes change together.
+
+    Code that looks at it (compares it, uses it as a key, asks for its size) is noted in ``seen``. While nothing does, the
+    run holds for every other dtype too, so that it need not be made again.
+    """
+
+    __slots__ = ("_path", "group", "name", "seen")
+    group: str
+    name: str
+    seen: set[str]
+
+    def __init__(self, path: str, group: str, name: str, seen: set[str]) -> None:
+        for slot, value in (("_path", path), ("group", group), ("name", name), ("seen", seen)):
+            object.__setattr__(self, slot, value)
+
+    @property
+    def path(self) -> str:
+        self.seen.add(self.group)
+        return self.unseen
+
+    @property
+    def unseen(self) -> str:
+        """The path, for what is no code of the user's."""
+        return str(object.__getattribute__(self, "_path"))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, External) and self.path == other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.path,))
+
+
+def path_of(dtype: External) -> str:
+    """The path of a dtype, without the user's code having looked at it."""
+    return dtype.unseen if isinstance(dtype, CallersDtype) else dtype.path
+
+
 @dataclass(eq=False, slots=True)
 class Tensor(Instance):
     """A tensor. ``dtype`` is a torch dtype, an obstacle, or a parameter's; ``assumed`` tells that the code never said it."""
@@ -128,7 +166,8 @@ class Tensor(Instance):
 
     @property
     def integral(self) -> bool:
-        return (isinstance(self.dtype, External) and "int" in self.dtype.path) or self.dtype == External("torch.bool")
+        path = path_of(self.dtype) if isinstance(self.dtype, External) else ""
+        return "int" in path or path == "torch.bool"
 
 
 def tensor(dtype: Any, geometry: Geometry, *, assumed: bool = False, name: str = "") -> Tensor:

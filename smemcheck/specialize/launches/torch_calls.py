@@ -8,7 +8,7 @@ from typing import Any
 
 from smemcheck.source.models.torch_model import canonical_dtype, itemsize
 from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle
-from smemcheck.specialize.launches.tensors import Geometry, Sizes, Tensor, shape_of, tensor
+from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Sizes, Tensor, path_of, shape_of, tensor
 
 _FLOAT32, _INT64, _BOOL = External("torch.float32"), External("torch.int64"), External("torch.bool")
 _CASTS = {
@@ -56,7 +56,6 @@ _SAME = frozenset(
         "sqrt",
         "rsqrt",
         "copy_",
-        "cumsum",
         "flip",
         "roll",
         "pin_memory",
@@ -95,6 +94,8 @@ _DTYPE_CLASSES = {
 
 def dtype_of(value: Any) -> External | None:
     """A torch dtype given as a value."""
+    if isinstance(value, CallersDtype):
+        return value
     if isinstance(value, External) and value.path.startswith("torch."):
         path = canonical_dtype(value.path)
         return External(path) if itemsize(path) is not None else None
@@ -114,7 +115,7 @@ def promoted(values: Iterable[Tensor]) -> tuple[Any, bool]:
     """The dtype of an operation over tensors, and whether the code never said it."""
     found = list(values)
     for path in ("torch.float64", "torch.float32"):
-        wide = [t for t in found if t.dtype == External(path)]
+        wide = [t for t in found if isinstance(t.dtype, External) and path_of(t.dtype) == path]
         if wide:
             return wide[0].dtype, wide[0].assumed
     floats = [t for t in found if not t.integral]
@@ -319,6 +320,17 @@ def _reduce(value: Tensor, call: Call) -> Tensor:
     return like(value, dtype, Geometry(value.geometry.sizes))
 
 
+def _sum(value: Tensor, call: Call) -> Tensor:
+    """Sums of integers are 64-bit (``torch.sum``, ``prod``)."""
+    made = _reduce(value, call)
+    return like(made, _INT64) if value.integral and dtype_of(call.keywords.get("dtype")) is None else made
+
+
+def _cumulated(value: Tensor, call: Call) -> Tensor:
+    dtype = dtype_of(call.keywords.get("dtype"))
+    return like(value, dtype or (_INT64 if value.integral else None))
+
+
 def _arg(value: Tensor, call: Call) -> Tensor:
     return like(_reduce(value, call), _INT64)
 
@@ -370,7 +382,7 @@ def _resized(dims: list[int], index: int, size: int) -> list[int]:
 _METHODS: dict[str, Callable[[Tensor, Call], Any]] = {
     "view": _view, "reshape": _view, "to": _to, "type": _to, "transpose": _transpose, "swapaxes": _transpose, "permute": _permute,
     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "size": _size, "stride": _stride, "expand": _expand, "flatten": _flatten,
-    "sum": _reduce, "mean": _reduce, "amax": _reduce, "prod": _reduce, "logsumexp": _reduce, "argmax": _arg, "argmin": _arg, "argsort": _arg,
+    "sum": _sum, "mean": _reduce, "amax": _reduce, "prod": _sum, "cumsum": _cumulated, "logsumexp": _reduce, "argmax": _arg, "argmin": _arg, "argsort": _arg,
     "dim": lambda value, call: len(value.geometry.settled()), "numel": lambda value, call: math.prod(value.geometry.settled()),
     "nelement": lambda value, call: math.prod(value.geometry.settled()),
     "__len__": lambda value, call: value.geometry.settled()[0],
@@ -408,6 +420,9 @@ def function(path: str, call: Call, sizes: Sizes) -> Any:
         if isinstance(dtype, Obstacle):
             return tensor(dtype, geometry)
         return tensor(dtype_of(dtype) or _FLOAT32, geometry)
+    if path == "torch.nn.Parameter" or path.endswith(".nn.parameter.Parameter"):
+        first = next(tensors_in(call.arguments), None)
+        return None if first is None else call.interpreter.parameter(first)  # type: ignore[attr-defined]
     if path in ("torch.arange", "torch.tensor", "torch.randint", "torch.randperm", "torch.as_tensor", "torch.linspace"):
         dtype = dtype_of(call.keywords.get("dtype"))
         first = call.arguments[0] if call.arguments else None

@@ -271,3 +271,102 @@ def test_an_example_that_does_not_fit_the_code_costs_nothing_else(read):
     """A six-dimensional tensor is asked for, and examples have four dimensions at most."""
     (first, *_) = specializations(read, OTHER_RANK)
     assert types_of(first) == {"x": "*fp16", "out": "*fp16", "N": "i32"}
+
+
+CHOICES = """
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def kernel(x, w, state, out, cu_seqlens, labels, offset, scale, RETURNS: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i) * scale + tl.load(w + i) + tl.load(state + i)
+    if cu_seqlens is not None:
+        v += tl.load(cu_seqlens) + tl.load(labels)
+    tl.store(out + i, v)
+
+def run(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    scale: float,
+    offset: int | torch.Tensor = 0,
+    initial_state: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
+    output_final_state: bool = False,
+):
+    kernel[(1,)](x, weight, initial_state, torch.empty_like(x), cu_seqlens, labels, offset, scale, output_final_state)
+"""
+
+
+def pairs(found, *names):
+    return {tuple(s[name] for name in names) for s in map(types_of, found)}
+
+
+def test_weights_are_like_the_data_or_32_bit_and_states_32_bit_or_like_the_data(read):
+    found = specializations(read, CHOICES)
+    assert pairs(found, "x", "w") == {("*fp16", "*fp16"), ("*fp32", "*fp32"), ("*fp16", "*fp32")}
+    assert {state for x, state in pairs(found, "x", "state") if x == "*fp16"} == {None, "*fp32", "*fp16"}
+
+
+def test_lengths_are_tried_in_both_integer_widths_and_labels_are_64_bit_first(read):
+    found = specializations(read, CHOICES)
+    assert {lengths for (lengths,) in pairs(found, "cu_seqlens")} == {None, "*i32", "*i64"}
+    assert types_of(found[0])["labels"] == "*i64"
+
+
+def test_an_argument_that_may_be_a_number_or_a_tensor_is_tried_as_both(read):
+    assert {offset for (offset,) in pairs(specializations(read, CHOICES), "offset")} == {"i32", "*i32", "*i64"}
+
+
+def test_a_scale_may_be_the_integer_1_of_which_triton_makes_a_constant(read):
+    found = specializations(read, CHOICES)
+    assert types_of(found[0])["scale"] == "fp32"
+    assert (1,) in pairs(found, "scale")
+
+
+def test_all_that_is_optional_is_given_together_soon(read):
+    assert ("*fp32", True) in pairs(specializations(read, CHOICES, cap=8), "state", "RETURNS")
+
+
+def test_code_that_looks_at_a_dtype_is_run_again_for_the_other(read):
+    text = CHOICES.replace(
+        "    kernel[(1,)](x, weight,",
+        "    weight = weight if x.dtype == torch.float16 else None\n    kernel[(1,)](x, weight,",
+    )
+    assert pairs(specializations(read, text), "x", "w") == {
+        ("*fp16", "*fp16"),
+        ("*fp16", "*fp32"),
+        ("*fp32", None),
+    }
+
+
+MODULE = """
+@triton.jit
+def rms(x, w, eps, D: tl.constexpr):
+    i = tl.arange(0, D)
+    tl.store(x + i, tl.load(x + i) * tl.load(w + i) + eps)
+
+class RMSNorm(torch.nn.Module):
+    def __init__(self, size: int, eps: float = 1e-6):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x):
+        rms[(1,)](x, self.weight, self.eps, D=x.shape[-1])
+        return x
+"""
+
+
+def test_a_module_is_made_before_its_methods_are_called(read, tmp_path):
+    _, project = read(MODULE)
+    (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
+    first = types_of(specialize(site, project, Settings(), ())[0])
+    assert (first["w"], first["eps"], first["D"]) == ("*fp16", "fp32", 64)
+
+
+def test_sums_of_integers_are_64_bit(read):
+    text = CHOICES.replace(
+        "    kernel[(1,)](x",
+        "    if cu_seqlens is not None:\n        cu_seqlens = triton.cdiv(cu_seqlens, 64).cumsum(-1)\n    kernel[(1,)](x",
+    )
+    assert {lengths for (lengths,) in pairs(specializations(read, text), "cu_seqlens")} == {None, "*i64"}

@@ -1,0 +1,319 @@
+"""The arguments that an example run gives the function it starts from, by what its text says of each parameter."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+from smemcheck.source.values import Blocked, Call, External, Instance, Obstacle, Place, Raised, UserClass, UserFunction
+from smemcheck.specialize.launches.engine import ExampleInterpreter, apply, is_autograd
+from smemcheck.specialize.launches.entries import Entry
+from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
+
+_TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size)\b"
+_INTEGER_NAME = re.compile(
+    r"(?i)^(b|t|s|l|m|n|h|d|k|v|g|\w*_?(size|len|length|dim|dims|heads?|num|groups?|chunk\w*|block\w*|bits|rank|steps?|idx|offset|n_\w+|num_\w+|max_\w+|top_?k|window\w*|seqlens?|splits?))$|^(n|num|max|block)_\w+$"
+)
+_INTEGER_TENSOR = re.compile(
+    r"(?i)(cu_?seq\w*|\w*indices|\w*_idx|\w*_ids?|index|\w*offsets?|targets?|labels?|block_tables?|\w*lens|varlen|slot_mapping)$"
+)
+_LABEL_TENSOR = re.compile(r"(?i)(targets?|labels?|\w*_ids)$")
+_WIDE_TENSOR = re.compile(
+    r"(?i)^(g|gk|gv|g_?cumsum|h0|ht|dht|dh0|\w*_?h_(init|kk|kv|0)\w*|h_?init|\w*_?states?|a_?log|dt_bias|\w*lse\w*|delta|decay|rstd|rms|mean|var"
+    r"|\w*_?scales?)$"
+)
+_SIDE_TENSOR = re.compile(r"(?i)^(\w*_?(bias|weights?|beta|gamma|gates?|sinks?|lamb(da)?)|w|b|betas|residual|dt|u)$")
+_FLOAT_NAME = re.compile(
+    r"(?i)(scale|eps|epsilon|alpha|beta|lr|dropout\w*|p|prob|softcap|cap|temperature|factor|softmax_scale|sm_scale|slope|smoothing|weight_decay|momentum)$"
+)
+_FLAG_NAME = re.compile(
+    r"(?i)^(is|has|use|with|return|output|do|causal|needs?|require|inplace|reverse|head_first|safe|normalize|save|store|compute|add|fuse|allow|transpose|enable|training)(_|$)|causal$"
+)
+_DOCUMENTED = re.compile(
+    r"[`*]{0,2}(\w+)[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*\n?[^\[\n]*\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
+)
+
+_OUTPUT_FLAG = re.compile(r"(?i)^(return|output|store|save|write|keep)_")
+
+_NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "gelu"]}
+"""Texts that callers give for parameters of these names where the code compares them with nothing."""
+
+
+_COMPILER_OPTION = re.compile(r"(?i)warps|stages|num_ctas|maxnreg")
+
+
+def start(interpreter: ExampleInterpreter, entry: Entry) -> None:
+    """Run an entry with example arguments; a class by applying it, or by calling the methods of an object of it."""
+    namespace = interpreter.namespace(entry.module)
+    value = namespace.lookup(entry.statement.defined_name or "")
+    if isinstance(value, UserFunction):
+        arguments, keywords = example_arguments(interpreter, value)
+        interpreter.call(value, arguments, keywords, value.place)
+    elif isinstance(value, UserClass) and is_autograd(value):
+        forward = value.lookup("forward")
+        if isinstance(forward, UserFunction):
+            arguments, keywords = example_arguments(interpreter, forward, skip=1)
+            apply(interpreter, value, Call(interpreter, arguments, keywords, forward.place))
+    elif isinstance(value, UserClass):
+        _call_methods(interpreter, value)
+
+
+def _call_methods(interpreter: ExampleInterpreter, cls: UserClass) -> None:
+    instance = _object(interpreter, cls)
+    for name, function in list(cls.namespace.items()):
+        if isinstance(function, UserFunction) and (not name.startswith("_") or name == "__call__"):
+            first = [] if function.qualifier == "staticmethod" else [cls if function.qualifier else instance]
+            arguments, keywords = example_arguments(interpreter, function, skip=len(first))
+            interpreter.call(function, [*first, *arguments], keywords, function.place)
+
+
+def _object(interpreter: ExampleInterpreter, cls: UserClass) -> Instance:
+    """An object as ``__init__`` makes it from example arguments; one without attributes when that raises."""
+    instance = Instance(cls)
+    initializer = cls.find("__init__")
+    if isinstance(initializer, UserFunction):
+        arguments, keywords = example_arguments(interpreter, initializer, skip=1)
+        with contextlib.suppress(Raised, Blocked):
+            interpreter.call(initializer, [instance, *arguments], keywords, initializer.place)
+    return instance
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the text of a function says of one parameter."""
+
+    annotation: str
+    is_tensor: bool
+    compared: bool  # with None
+    texts: tuple[str, ...]  # that it is compared with
+    dimensions: tuple[str, ...] | None  # their names, from its documentation
+
+    def says(self, word: str) -> bool:
+        """Whether the annotation has a word."""
+        return re.search(rf"\b{word}\b", self.annotation) is not None
+
+
+def _facts(
+    interpreter: ExampleInterpreter, function: UserFunction, parameters: Sequence[cst.Param]
+) -> dict[str, _Facts]:
+    known = interpreter.hints.parameters.get(id(function.node))
+    if known is None or known[0] is not function.node:
+        text = (
+            function.statement.text if function.statement is not None else cst.Module([]).code_for_node(function.node)
+        )
+        documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
+        facts = {p.name.value: _facts_of(p, text, documented, function.module.text) for p in parameters}
+        known = interpreter.hints.parameters[id(function.node)] = (function.node, facts)
+    return known[1]
+
+
+def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, ...]], around: str) -> _Facts:
+    name = parameter.name.value
+    word = re.escape(name)
+    annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
+    is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
+    compared = bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", text))
+    texts = _texts(name, text)
+    if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
+        texts = list(dict.fromkeys([*texts, *_texts(name, around)]))
+    return _Facts(annotation, is_tensor, compared, tuple(texts), documented.get(name))
+
+
+def example_arguments(
+    interpreter: ExampleInterpreter, function: UserFunction, skip: int = 0
+) -> tuple[list[Any], dict[str, Any]]:
+    """An example value for each positional parameter, and for those that are keywords only."""
+    _, node = function.full()
+    positional = [*node.params.posonly_params, *node.params.params]
+    facts = _facts(interpreter, function, [*positional, *node.params.kwonly_params])
+    values = [_example(interpreter, function, p, facts[p.name.value]) for p in positional[skip:]]
+    keywords = {
+        p.name.value: _example(interpreter, function, p, facts[p.name.value]) for p in node.params.kwonly_params
+    }
+    return values, keywords
+
+
+def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter: cst.Param, facts: _Facts) -> Any:
+    example = _Example(interpreter, function, parameter, facts)
+    if parameter.default is not None:
+        return example.with_default(function.defaults.get(parameter.name.value))
+    return example.without_default()
+
+
+class _Example:
+    """The example value of one parameter. What the caller may choose is a choice of the run."""
+
+    def __init__(
+        self, interpreter: ExampleInterpreter, function: UserFunction, parameter: cst.Param, facts: _Facts
+    ) -> None:
+        self.interpreter = interpreter
+        self.function = function
+        self.place = Place(function.unit, parameter)
+        self.name = parameter.name.value
+        self.facts = facts
+        self.key = (function.module.path, function.name, id(function.node), self.name)
+        self.sizes = interpreter.plan.sizes
+        index = _INTEGER_TENSOR.search(self.name) or "LongTensor" in facts.annotation
+        self.optional = "index" if index else "optional"
+
+    def tensor(self) -> Tensor:
+        return _tensor(self.interpreter, self.name, self.facts.annotation, self.facts.dimensions)
+
+    def choose(self, kind: str, alternatives: Sequence[Any], default: int = 0) -> Any:
+        """One of the alternatives; those that are functions are called when they are taken."""
+        taken = alternatives[self.interpreter.pick(self.key, kind, len(alternatives), default)]
+        return taken() if callable(taken) else taken
+
+    def flag(self, default: bool) -> bool:
+        kind = "output" if not default and _OUTPUT_FLAG.match(self.name) else "flag"
+        return bool(self.choose(kind, (default, not default)))
+
+    def float(self) -> Any:
+        """A float, or the integer 1 where callers of a scale write that: Triton makes a constant of it."""
+        return self.choose("one", (0.5, 1)) if "scale" in self.name.lower() else 0.5
+
+    def with_default(self, default: Any) -> Any:
+        facts, name = self.facts, self.name
+        if default is None:
+            return self.with_default_none()
+        if isinstance(default, bool):
+            return self.flag(default)
+        if isinstance(default, str):
+            return self.choose("text", [default, *(t for t in facts.texts if t != default)])
+        if facts.says("Tensor") and isinstance(default, (int, float)):
+            return self.choose("form", (default, self.tensor))
+        if isinstance(default, float) and default == 1.0 and "scale" in name.lower():
+            return self.choose("one", (default, 1))
+        return self.without_default() if isinstance(default, Obstacle) else default
+
+    def with_default_none(self) -> Any:
+        facts, name, annotation = self.facts, self.name, self.facts.annotation
+        if _COMPILER_OPTION.search(name):
+            return None
+        if not facts.is_tensor and (facts.texts or "str" in annotation):
+            return self.choose("text", [None, *(facts.texts or _NAMED.get(name, []))])
+        if facts.is_tensor or (not annotation and not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)):
+            return self.choose(self.optional, (None, self.tensor))
+        if "float" in annotation or (_FLOAT_NAME.search(name) and not annotation):
+            return self.choose("value", (None, 0.5, 1))
+        other: Any = None
+        if "bool" in annotation:
+            other = True
+        elif "int" in annotation or _INTEGER_NAME.match(name):
+            other = _integer(name, self.sizes)
+        elif "dtype" in annotation:
+            other = External("torch.float32")
+        return None if other is None else self.choose("value", (None, other))
+
+    def without_default(self) -> Any:
+        facts, name, annotation = self.facts, self.name, self.facts.annotation
+        if _COMPILER_OPTION.search(name):
+            # An invented number of warps or stages would be reported as if somebody launched with it.
+            return Obstacle(f"the caller of {self.function.name}() chooses {name}", self.place)
+        if annotation:
+            found = self.annotated()
+            if found is not _NOTHING:
+                return found
+        elif facts.compared:
+            return self.choose(self.optional, (None, 0.5 if _FLOAT_NAME.search(name) else self.tensor))
+        if facts.is_tensor:
+            return self.tensor()
+        if _INTEGER_TENSOR.search(name) and not annotation:
+            return self.choose("index", (None, self.tensor))
+        if facts.texts or name in _NAMED:
+            return self.choose("text", list(facts.texts) or _NAMED[name])
+        if _FLAG_NAME.search(name):
+            return self.choose("flag", (True, False))
+        if _FLOAT_NAME.search(name):
+            return self.float()
+        if len(name) > 1 and _INTEGER_NAME.match(name):
+            return _integer(name, self.sizes)
+        guessed = self.tensor()
+        guessed.attributes["<guessed>"] = True
+        return guessed
+
+    def annotated(self) -> Any:
+        """By the annotation; ``_NOTHING`` when it does not tell."""
+        facts, name, annotation = self.facts, self.name, self.facts.annotation
+        absent = re.search(r"Optional|None", annotation) is not None
+        if "Tensor" in annotation:
+            if re.match(r"(?i)(list|tuple|sequence|iterable)\b", annotation):
+                return tuple(self.tensor() for _ in range(2))
+            if facts.says("int") or facts.says("float"):
+                return self.choose("form", (self.tensor, 0.5 if facts.says("float") else _integer(name, self.sizes)))
+            return self.choose(self.optional, (None, self.tensor), 1) if absent or facts.compared else self.tensor()
+        if facts.says("dtype"):
+            own = self.interpreter.callers_dtype("float", name)
+            return self.choose("dtype", (own, External("torch.float32")))
+        if facts.says("bool"):
+            return self.choose("flag", (True, False))
+        if facts.says("float"):
+            return self.choose("value", (0.5, None)) if absent else self.float()
+        if facts.says("int"):
+            number = _integer(name, self.sizes)
+            return self.choose("value", (number, None)) if absent else number
+        if facts.says("str") or facts.says("Literal"):
+            texts = re.findall(r"['\"](\w+)['\"]", annotation) or list(facts.texts)
+            if texts:
+                return self.choose("text", [*texts, None] if absent else texts)
+            return None if absent else Obstacle("a text of the caller is not known", self.place)
+        made = _of_class(self.interpreter, self.function, annotation)
+        return _NOTHING if made is None else made
+
+
+_NOTHING = object()
+
+
+def _of_class(interpreter: ExampleInterpreter, function: UserFunction, annotation: str) -> Any:
+    """An object of a class of the source that an annotation names, as its defaults make it; ``None`` when they do not."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", annotation):
+        return None
+    try:
+        cls = interpreter.namespace(function.module).lookup(annotation)
+        return interpreter.call(cls, [], {}, function.place) if isinstance(cls, UserClass) else None
+    except (KeyError, Raised, Blocked):
+        return None
+
+
+def _texts(name: str, text: str) -> list[str]:
+    """The strings that code compares a parameter with."""
+    found = re.findall(rf"(?i)\b{re.escape(name)}\s*(?:==|!=)\s*['\"]([^'\"\n]+)['\"]", text)
+    for group in re.findall(rf"(?i)\b{re.escape(name)}\s+(?:not\s+)?in\s*[\[({{]([^\])}}\n]*)[\])}}]", text):
+        found.extend(re.findall(r"['\"]([^'\"\n]+)['\"]", group))
+    return list(dict.fromkeys(found))
+
+
+def _integer(name: str, sizes: Any) -> int:
+    if re.search(r"(?i)chunk|block|^b[tskvmn]$", name):
+        return 64
+    if re.search(r"(?i)bits", name):
+        return 4
+    if re.search(r"(?i)top_?k", name):
+        return 2
+    if re.search(r"(?i)group_?size", name):
+        return 128
+    return int(sizes.of(name, 1, 4))
+
+
+def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, names: tuple[str, ...] | None) -> Tensor:
+    sizes = interpreter.plan.sizes
+    geometry = Geometry(sizes)
+    if names:
+        geometry.settle(len(names), list(names))
+    for cls, dtype in (("IntTensor", "int32"), ("BoolTensor", "bool")):
+        if cls in annotation:
+            return tensor(External(f"torch.{dtype}"), geometry, name=name)
+    if _INTEGER_TENSOR.search(name) or "LongTensor" in annotation:
+        if geometry.dims is None:
+            geometry.settle(1, ["5"])
+        group = "label" if _LABEL_TENSOR.search(name) else "index"
+    elif _WIDE_TENSOR.match(name):
+        group = "wide"
+    else:
+        group = "side" if _SIDE_TENSOR.match(name) else "float"
+    return tensor(interpreter.callers_dtype(group, name), geometry, assumed=True, name=name)
