@@ -21,26 +21,15 @@ from smemcheck.model import (
     Parameter,
     Position,
     Specialization,
-    Target,
     Unknown,
 )
+from smemcheck.rules.devices import resolve_target
 
-
-def _target(name: str, backend: str, arch: int | str, warp_size: int, shared: int) -> Target:
-    return Target(name, backend, arch, warp_size, shared, 512, 1024, 255)
-
-
-# Limits from the CUDA programming guide's compute-capability table and from AMD's LDS sizes; the facts themselves are
-# tested with the device tables. Here they decide nothing but whether registers are asked for.
 TARGETS = {
-    target.name: target
-    for target in (
-        _target("sm_80", "cuda", 80, 32, 166_912),
-        _target("sm_89", "cuda", 89, 32, 101_376),
-        _target("sm_90", "cuda", 90, 32, 232_448),
-        _target("sm_100", "cuda", 100, 32, 232_448),
-        _target("sm_120", "cuda", 120, 32, 101_376),
-        _target("gfx942", "hip", "gfx942", 64, 65_536),
+    name: resolve_target(name)
+    for name in (
+        *(f"sm_{arch}" for arch in (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)),
+        *(f"gfx{arch}" for arch in ("90a", "942", "950", "1100", "1151", "1200", "1201")),
     )
 }
 
