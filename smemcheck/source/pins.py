@@ -18,14 +18,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# What torch's wheels for Linux require of Triton (Requires-Dist in their metadata).
+# What torch's wheels for Linux on x86-64 require of Triton: Requires-Dist in the metadata of the cp311 wheels on PyPI, read
+# for each version from 2.5.1 to 2.14.1. Where two numbers stand, all releases that there are of it agree.
 _TRITON_OF_TORCH = {
-    "2.6": "3.2.0",
-    "2.7.0": "3.3.0",
-    "2.7.1": "3.3.1",
-    "2.8": "3.4.0",
-    "2.9.0": "3.5.0",
-    "2.9.1": "3.5.1",
+    "2.5.1": "==3.1.0",
+    "2.6": "==3.2.0",
+    "2.7.0": "==3.3.0",
+    "2.7.1": "==3.3.1",
+    "2.8": "==3.4.0",
+    "2.9.0": "==3.5.0",
+    "2.9.1": "==3.5.1",
+    "2.10": "==3.6.0",
+    "2.11": "==3.6.0",
+    "2.12.0": "==3.7.0",
+    "2.12.1": "==3.7.1",
+    "2.13": "==3.7.1",
+    "2.14": "~=3.8.0",
 }
 _LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml")
 _ASCENT = 12  # folders above a scanned path that are looked at, up to the top of its repository
@@ -128,7 +136,7 @@ def _of_requirements(
         specifier = str(requirement.specifier)
         if name == "torch":
             version = _exact(requirement.specifier)
-            specifier = f"=={triton}" if version and (triton := _triton_of_torch(version)) else ""
+            specifier = _triton_of_torch(version) if version else ""
         if name in ("triton", "torch") and specifier:
             yield Pin(
                 specifier, f"{name}{requirement.specifier}", is_locked, Position(path.as_posix(), _line(text, name))
@@ -140,8 +148,8 @@ def _exact(specifier: SpecifierSet) -> str | None:
     return exact[0].partition("+")[0] if len(exact) == 1 else None
 
 
-def _triton_of_torch(version: str) -> str | None:
-    return _TRITON_OF_TORCH.get(version) or _TRITON_OF_TORCH.get(".".join(version.split(".")[:2]))
+def _triton_of_torch(version: str) -> str:
+    return _TRITON_OF_TORCH.get(version) or _TRITON_OF_TORCH.get(".".join(version.split(".")[:2]), "")
 
 
 def _line(text: str, name: str) -> int:

@@ -18,6 +18,8 @@ FILES = [
     ("pyproject.toml", '[tool.poetry.dependencies]\ntriton = "3.5.1"\n', "==3.5.1", 2),
     ("uv.lock", '[[package]]\nname = "triton"\nversion = "3.7.1"\n', "==3.7.1", 2),
     ("poetry.lock", '[[package]]\nname = "torch"\nversion = "2.6.0"\n', "==3.2.0", 2),
+    ("requirements.txt", "torch==2.12.1\n", "==3.7.1", 1),
+    ("requirements.txt", "torch==2.14.1\n", "~=3.8.0", 1),
 ]  # fmt: skip
 
 
