@@ -1,7 +1,10 @@
 """How many blocks a multiprocessor has room for, from the device table.
 
-The arithmetic is that of ``cuda_occupancy.h`` (CUDA 13.1) for NVIDIA. For AMD's CDNA shared memory and waves are counted;
-RDNA's workgroup processors are left out, since a source for how they divide their memory is missing.
+The arithmetic is that of ``cuda_occupancy.h`` (CUDA 13.1) for NVIDIA. For AMD's CDNA shared memory, waves and, where known,
+vector registers are counted, as LLVM does (``getNumWavesPerEUWithNumVGPRs``, AMDGPUBaseInfo.cpp; on gfx90a, gfx942 and gfx950
+the waves are those of the assembly's ``Occupancy`` in 12 of 12 kernels). ``.vgpr_count`` of the metadata counts the
+accumulation registers with the others where they share a file, on gfx90a and later. RDNA's workgroup processors are left
+out, since a source for how they divide their memory is missing.
 """
 
 from __future__ import annotations
@@ -42,8 +45,13 @@ def occupancy(outcome: Outcome | None, target: Target) -> Occupancy | None:
         taken = _round_up(outcome.shared_memory + facts["shared_memory_reserved_per_block"], granularity)
         limits["shared memory"] = capacity // taken
     if target.backend == "hip":
-        waves = -(-outcome.threads // target.warp_size)
-        limits["threads"] = facts["waves_per_simd"] * facts["simds_per_compute_unit"] // waves
+        waves, simds = -(-outcome.threads // target.warp_size), facts["simds_per_compute_unit"]
+        if outcome.registers and "registers_per_simd_lane" in facts:
+            of_wave = _round_up(outcome.registers, facts["register_allocation_unit"])
+            limits["registers"] = (
+                min(facts["waves_per_simd"], facts["registers_per_simd_lane"] // of_wave) * simds // waves
+            )
+        limits["threads"] = facts["waves_per_simd"] * simds // waves
         return _least(limits)
     if outcome.registers:
         limits["registers"] = warps_by_registers(outcome.registers, target) // (outcome.threads // target.warp_size)

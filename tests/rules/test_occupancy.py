@@ -27,6 +27,10 @@ from smemcheck.rules.occupancy import blocks_per_multiprocessor, occupancy
         ("sm_90", needs(1_024, num_warps=8, registers=168), 1),
         ("gfx942", needs(32_768, num_warps=4, warp_size=64), 2),
         ("gfx942", needs(1_024, num_warps=16, warp_size=64), 2),
+        # 134 registers of 512 a lane are given out as 136: three waves a SIMD, twelve a compute unit.
+        ("gfx942", needs(1_024, num_warps=4, warp_size=64, registers=134), 3),
+        ("gfx942", needs(1_024, num_warps=8, warp_size=64, registers=134), 1),
+        ("gfx950", needs(1_024, num_warps=4, warp_size=64, registers=64), 8),
         ("gfx1100", needs(1_024), None),
     ],
 )
