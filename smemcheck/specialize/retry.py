@@ -15,6 +15,7 @@ from typing import Any
 from smemcheck.model import Assumption, Dtype, Failure, FailureKind, Kernel, Parameter, Site, Specialization, Value
 from smemcheck.specialize.dtypes import is_float, is_integer, is_pointer, value_text
 from smemcheck.specialize.given import argument_of_type
+from smemcheck.specialize.kinds import Kind, parameter_kinds
 from smemcheck.specialize.launches.guesses import cases_of
 
 _HOPELESS = re.compile(r"unexpected keyword argument|unrecognised|module .* has no attribute")
@@ -23,6 +24,7 @@ _ADDRESS = re.compile(r"ptr type|is_ptr|pointer")
 _SHAPE = re.compile(
     r"[Ss]hape|>= ?16|numel|arange|power of (2|two)|broadcast|[Mm]ismatch|size|[Rr]eshape|dim|divi|modulo|rank|must be 1"
 )
+_NONE = re.compile(r"NoneType|\bNone\b")
 _NAME = re.compile(r"is not defined|NameError|has no attribute|NoneType|unbound")
 _SIZES = (128, 32, 16, 256)
 _FLOATS = ("fp32", "bf16", "fp16")
@@ -60,6 +62,7 @@ class _Attempt:
         self.types: dict[str, Any] = dict(specialization.signature)
         self.constexprs: dict[str, Value] = dict(specialization.constexprs)
         self.source = "\n".join(function.source for function in kernel.functions) if kernel else ""
+        self.given = {a.parameter for a in specialization.assumptions if a.because.startswith("given ")}
         self.open = [a.parameter for a in specialization.assumptions if a.is_open and a.parameter in self.parameters]
 
     def refused_line(self) -> str:
@@ -84,6 +87,7 @@ class _Attempt:
                 continue
             argument = argument_of_type(new, self.parameters[name])
             signature[name] = texts[name] = argument.type
+            constexprs.pop(name, None)
             divisible.discard(name)
             divisible |= {name} if argument.divisible else set()
         return replace(
@@ -118,6 +122,8 @@ def _ways(failure: Failure) -> list[_Way]:
     ways: list[_Way] = [_other_elements, _other_cases, _other_sizes]
     if _ADDRESS.search(failure.message):
         return [_pointers, *ways]
+    if _NONE.search(failure.message):
+        return [_not_none, _other_cases, _other_elements, _other_sizes]
     if _NAME.search(failure.message):
         return [_other_cases, _other_elements, _other_sizes]
     if failure.kind is FailureKind.STATIC_ASSERTION or _SHAPE.search(failure.message):
@@ -137,6 +143,24 @@ def _pointers(attempt: _Attempt) -> Iterator[dict[str, Any]]:
         if names:
             for element in ("fp32", "fp16", "i32"):
                 yield dict.fromkeys(names, f"*{element}")
+
+
+def _not_none(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """What an example left out: first what stands on the line that the compiler points to, then all of it."""
+    kinds = {kind.parameter: kind for kind in parameter_kinds(attempt.kernel).kinds} if attempt.kernel else {}
+    absent = {
+        name: kind.type
+        for name, kind in kinds.items()
+        if attempt.types.get(name) == "constexpr"
+        and attempt.constexprs.get(name) is None
+        and name not in attempt.given
+        and kind.kind in (Kind.POINTER, Kind.INTEGER, Kind.FLOAT)
+    }
+    line = attempt.refused_line()
+    here = {name: type_ for name, type_ in absent.items() if re.search(rf"\b{re.escape(name)}\b", line)}
+    for changed in (here, absent):
+        if changed:
+            yield dict(changed)
 
 
 def _other_elements(attempt: _Attempt) -> Iterator[dict[str, Any]]:

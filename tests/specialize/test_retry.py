@@ -159,3 +159,31 @@ def test_the_next_attempt_starts_from_one_that_got_further(tmp_path: Path) -> No
     assert (assumed(report, "x_ptr")[0], assumed(report, "WIDTH")[0]) == ("*fp32", "128")
     assert "not for this dtype" in assumed(report, "x_ptr")[1]
     assert "shape mismatch" in assumed(report, "WIDTH")[1]
+
+
+OPTIONAL = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def kernel(x_ptr, out_ptr, bias_ptr, scale, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets) * scale + tl.load(bias_ptr + offsets))
+
+
+def scaled(x, bias=None, scale=None):
+    kernel[(1,)](x, torch.empty_like(x), bias, scale, x.numel())
+"""
+
+
+def test_what_an_example_leaves_out_is_given_where_the_kernel_cannot_do_without(tmp_path: Path) -> None:
+    def compiles(values: dict[str, object]) -> bool:
+        return values["scale"] == "fp32" and values["bias_ptr"] == "*fp16"
+
+    failure = refusal("AttributeError: 'NoneType' object has no attribute 'type'")
+    report, _ = checked(tmp_path, OPTIONAL, compiles, failure)
+    assert assumed(report, "scale")[0] == "fp32"
+    assert "NoneType" in assumed(report, "scale")[1]

@@ -109,10 +109,8 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
-    if number and kind.kind in (
-        Kind.POINTER,
-        Kind.DESCRIPTOR,
-    ):  # the example is no tensor where the caller's value is one
+    # The example is no tensor where the caller's value is one.
+    if isinstance(frozen, (bool, int, float)) and kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):
         return None, ""
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 

@@ -56,13 +56,16 @@ def _source(site: Site) -> str:
 
 
 def _without_strange_modes(proposal: Proposal, needed: Sequence[Parameter], source: str) -> Proposal:
-    """The proposal without example sizes for parameters that the kernel takes for one of a few modes."""
+    """The proposal without example sizes for what the kernel takes for one of a few modes, and without sizes of 0."""
     strange = set()
     for parameter in needed:
         argument = proposal.arguments.get(parameter.name)
         value = argument.value if argument is not None else None
-        is_size = isinstance(value, int) and not isinstance(value, bool) and value > _LARGEST_MODE
-        if is_size and _cases(parameter.name, source):
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        no_mode = value > _LARGEST_MODE and _cases(parameter.name, source)
+        no_size = value <= 0 and _SIZE_NAME.search(parameter.name) and not _cases(parameter.name, source)
+        if no_mode or no_size:
             strange.add(parameter.name)
     if not strange:
         return proposal
