@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import shutil
 import sys
@@ -196,6 +197,8 @@ cli.add_command(verdict)
 
 def main() -> None:
     """Entry point of ``smemcheck`` and ``python -m smemcheck``."""
+    # Parsed source is many small objects that live to the end; looking through them for garbage took a fifth of the time.
+    gc.set_threshold(100_000, 20, 20)
     cli(prog_name="smemcheck")
 
 

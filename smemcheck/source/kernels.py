@@ -6,9 +6,9 @@ Which names a body reads is asked of Python's own symbol table (``symtable``), b
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
+import re
 import symtable
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -32,6 +32,7 @@ from smemcheck.source.attributes import get_attribute, innermost_kernel
 from smemcheck.source.expressions import lookup
 from smemcheck.source.freeze import freeze, posix, text, triton_dtype
 from smemcheck.source.interpreter import Interpreter
+from smemcheck.source.scan import STRINGS_AND_COMMENTS, header_end
 from smemcheck.source.values import (
     Blocked,
     Builtin,
@@ -232,6 +233,7 @@ class _Members:
 
 
 _PYTHON = object()
+_FORMAT_STRING = re.compile(r"(?i)\b(?:f|rf|fr|t)['\"]")
 
 
 def _bound(value: Any, position: dict[int, int], kernels: dict[int, KernelValue]) -> Binding:
@@ -276,19 +278,15 @@ def read_names(source: str) -> Mapping[str, frozenset[tuple[str, ...]]]:
     dedented = textwrap.dedent(source)
     try:
         table = symtable.symtable(dedented, "<kernel>", "exec")
-        tree = ast.parse(dedented)
     except (SyntaxError, RecursionError):
         return {}
     names: set[str] = set()
     for child in table.get_children():
         names.update(_globals(child))
     paths: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
-    definition = tree.body[0]
-    assert isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef))
-    for statement in definition.body:
-        for root, path in _reads(statement):
-            if root in paths:
-                paths[root].add(path)
+    start = header_end(dedented, 0)
+    for root, path in _reads(dedented[start:], names):
+        paths[root].add(path)
     return {name: frozenset(found) for name, found in paths.items()}
 
 
@@ -300,15 +298,18 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _globals(child)
 
 
-def _reads(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for node in ast.walk(tree):
-        path: list[str] = []
-        inner: ast.AST = node
-        while isinstance(inner, ast.Attribute):
-            path.append(inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Name):
-            yield inner.id, tuple(reversed(path))
+def _reads(source: str, names: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each place where one of the names stands in the code, with the attributes that follow it.
+
+    Found in the text, without its strings and comments; what a format string reads is taken from the string.
+    """
+    if not names:
+        return
+    kept = r"\g<0>" if _FORMAT_STRING.search(source) else "''"
+    code = STRINGS_AND_COMMENTS.sub(lambda match: "" if match[0][0] == "#" else match.expand(kept), source)
+    known = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(names)))})\b((?:\s*\.\s*[^\W\d]\w*)*)")
+    for match in known.finditer(code):
+        yield match[1], tuple(part.strip() for part in match[2].split(".")[1:])
 
 
 def _digest(functions: tuple[KernelFunction, ...]) -> str:

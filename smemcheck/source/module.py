@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, PositionProvider
 
 from smemcheck.model import Position
+from smemcheck.source.positions import Positions
 from smemcheck.source.scan import Span, header_end, identifiers, split_statements
 from smemcheck.source.values import Blocked, Obstacle
 
 _TOKENS = 200_000  # libcst takes some 30 µs for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _KIND = re.compile(r"(?:async\s+)?(def|class|import|from|if|for|while|try|with|del|global)\b")
 _DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-
-
-class _Positions(PositionProvider):
-    """libcst's own positions without its wrapper, which would visit the whole tree a second time for nothing."""
-
-    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
-        self._gen_impl(tree)
-        return cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
 
 
 class Unit:
@@ -41,20 +29,22 @@ class Unit:
         self.tree = tree
 
     @cached_property
-    def _ranges(self) -> Mapping[cst.CSTNode, CodeRange]:
-        return _Positions().of(self.tree)
+    def _positions(self) -> Positions:
+        return Positions(self.tree)
 
     def position(self, node: cst.CSTNode) -> Position:
         """Where ``node`` starts in its file."""
-        found = self._ranges.get(node)
+        found = self._positions.start(node)
         if found is None:
             return Position(self.module.path, self.line)
-        return Position(self.module.path, found.start.line + self.line - 1, found.start.column + 1)
+        line, column = found
+        return Position(self.module.path, line + self.line - 1, column + 1)
 
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
         """The first and last line of ``node`` in its file, 1-based, inclusive."""
-        found = self._ranges[node]
-        return found.start.line + self.line - 1, found.end.line + self.line - 1
+        start = self._positions.start(node)
+        assert start is not None
+        return start[0] + self.line - 1, self._positions.end(node)[0] + self.line - 1
 
 
 class SyntaxProblem(Exception):
@@ -145,6 +135,7 @@ class Module:
         self.name = name
         self.is_package = is_package
         self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.namespace
+        self.binders: dict[str, tuple[int, ...]] = {}  # likewise
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:

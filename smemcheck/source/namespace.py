@@ -101,11 +101,8 @@ class Namespace:
 
     def may_have(self, name: str) -> bool:
         """Whether a statement of the module binds the name whatever is unknown: a definition or an assignment."""
-        statements = self.module.statements
-        return any(
-            statements[i].kind in ("def", "class", "simple", "from", "import") and may_bind(statements[i], name)
-            for i in self.module.mentioning(name)
-        )
+        kinds = ("def", "class", "simple", "from", "import")
+        return any(self.module.statements[i].kind in kinds for i in _may_bind_in(self.module, name))
 
     def bound(self, name: str, index: int) -> Any:
         """What a statement that was run bound to ``name``; ``None`` when it did not."""
@@ -163,8 +160,8 @@ class Namespace:
         raise KeyError(name)
 
     def _binders(self, name: str) -> list[int]:
-        statements = self.module.statements
-        found = [i for i in self.module.mentioning(name) if may_bind(statements[i], name) or (name, i) in self._bound]
+        may = _may_bind_in(self.module, name)
+        found = [i for i in self.module.mentioning(name) if i in may or (name, i) in self._bound]
         if self.module.star_imports:
             found = sorted({*found, *self.module.star_imports})
         return found
@@ -490,6 +487,14 @@ def _bound_in(tree: cst.CSTNode) -> set[str]:
     imports = _Imports()
     tree.visit(imports)
     return bound | imports.names
+
+
+def _may_bind_in(module: Module, name: str) -> tuple[int, ...]:
+    """The statements of a module that can bind ``name``."""
+    found = module.binders.get(name)
+    if found is None:
+        found = module.binders[name] = tuple(i for i in module.mentioning(name) if may_bind(module.statements[i], name))
+    return found
 
 
 def may_bind(statement: Statement, name: str) -> bool:

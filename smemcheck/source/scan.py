@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_STRINGS_AND_COMMENTS = re.compile(
+STRINGS_AND_COMMENTS = re.compile(
     r'"""(?:[^\\]|\\.)*?"""'
     r"|'''(?:[^\\]|\\.)*?'''"
     r'|"(?:[^"\\\n]|\\.)*"'
@@ -38,7 +38,7 @@ def may_hold_tuner(data: bytes) -> bool:
 
 def split_statements(text: str) -> list[Span]:
     """The spans of the top-level statements of ``text``, in order, comments and blank lines between them left out of none."""
-    inside = [(m.start(), m.end()) for m in _STRINGS_AND_COMMENTS.finditer(text) if "\n" in m.group()]
+    inside = [(m.start(), m.end()) for m in STRINGS_AND_COMMENTS.finditer(text) if "\n" in m.group()]
     starts: list[int] = []
     position = 0
     decorated = False
@@ -84,7 +84,7 @@ def _outside_brackets(text: str, starts: list[int]) -> list[int]:
 def _balance(text: str) -> int:
     """How many brackets ``text`` opens and does not close."""
     balance = _count(text)
-    return _count(_STRINGS_AND_COMMENTS.sub("", text)) if balance else 0
+    return _count(STRINGS_AND_COMMENTS.sub("", text)) if balance else 0
 
 
 def _count(text: str) -> int:
@@ -100,7 +100,7 @@ def identifiers(text: str) -> frozenset[str]:
 def header_end(text: str, start: int) -> int | None:
     """The offset just past the colon that ends the ``def`` or ``class`` header starting at ``start``; ``None`` if there is none."""
     depth = 0
-    token = re.compile(_STRINGS_AND_COMMENTS.pattern + r"|[()\[\]{}:]|\blambda\b", re.DOTALL)
+    token = re.compile(STRINGS_AND_COMMENTS.pattern + r"|[()\[\]{}:]|\blambda\b", re.DOTALL)
     lambdas = 0
     for match in token.finditer(text, start):
         piece = match.group()
