@@ -272,6 +272,7 @@ class Specialization:
     recorded_line: int | None = field(default=None, compare=False)
     unknown: Unknown | None = field(default=None, compare=False)
     launch_values: tuple[tuple[str, Value], ...] = ()  # numbers that the launch has, for heuristics; not compiled in
+    targets: tuple[str, ...] = ()  # those on which the launch code leads to it; empty for all
 
 
 # ----------------------------------------------------------------------------------------------------------- lower

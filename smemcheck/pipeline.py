@@ -301,6 +301,8 @@ def _rows_of(
 
     site, specialization = report.sites[specialized.site], specialized.specialization
     for target in report.targets:
+        if specialization.targets and target.name not in specialization.targets:
+            continue
         answer = site.answers.get(target.name)
         kernel = answer.kernel if answer else Unknown(f"it has no definition on {target.name}", site.position)
         own = specialization.config

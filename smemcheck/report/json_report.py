@@ -143,6 +143,7 @@ def _specialization(report: Report, entry: SpecializedSite) -> dict[str, Any]:
         "constexprs": {name: value_as_json(value) for name, value in specialization.constexprs},
         "divisible_by_16": [name for name, _ in specialization.signature if name in specialization.divisible_by_16],
         "environment": dict(specialization.environment),
+        "targets": list(specialization.targets or (target.name for target in report.targets)),
         "assumptions": [_assumption(report, assumption) for assumption in specialization.assumptions],
     }
 

@@ -68,6 +68,7 @@ def bind(
         constexprs=constexprs,
         divisible_by_16=frozenset(arguments.divisible),
         launch_values=(),
+        targets=(),
     )
 
 

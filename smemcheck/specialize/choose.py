@@ -52,8 +52,26 @@ def specialize(
         return tuple(one for answer in of_lines for one in _override(site, use, answer, bound, settings))
     tables = [table for table in settings.kernels if table.applies_to(site.kernel_name, site.position.path)]
     given = [*(_Given(table.parameters, "pyproject.toml") for table in tables), *bound]
-    proposals = proposals_of(site, use, project, settings, _set_elsewhere(site))
-    return tuple(_inferred(site, use, given, proposals, settings))
+    groups = proposals_of(site, use, project, settings, _set_elsewhere(site))
+    if len(groups) == 1:
+        return tuple(_inferred(site, use, given, groups[0][1], settings))
+    return _by_target(site, [(targets, _inferred(site, use, given, one, settings)) for targets, one in groups])
+
+
+def _by_target(
+    site: Site, groups: Sequence[tuple[tuple[str, ...], Iterator[Specialization | Unknown]]]
+) -> tuple[Specialization | Unknown, ...]:
+    """The specialisations of all groups of targets, each once, with the targets that it is for."""
+    found: dict[Specialization | Unknown, list[str]] = {}
+    for targets, answers in groups:
+        for answer in answers:
+            found.setdefault(answer, []).extend(targets)
+    return tuple(
+        answer
+        if isinstance(answer, Unknown) or len(targets) == len(site.answers)
+        else replace(answer, targets=tuple(targets))
+        for answer, targets in found.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

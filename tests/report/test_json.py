@@ -70,6 +70,7 @@ def test_the_story_as_json() -> None:
             "constexprs": {"HEAD_DIM": 512},
             "divisible_by_16": ["q_ptr"],
             "environment": {},
+            "targets": [target["name"] for target in document["targets"]],
             "assumptions": [
                 {
                     "parameter": "q_ptr",

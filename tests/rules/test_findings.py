@@ -194,7 +194,9 @@ def test_when_nothing_compiles_under_assumed_types_the_assumption_is_doubted() -
 
 
 def test_a_worker_that_our_own_limit_ended_says_nothing_of_the_users_gpu() -> None:
-    ended = refuses(FailureKind.ENDED, "the compiler took more than the 8 GiB of memory that it may have (--memory-limit)")
+    ended = refuses(
+        FailureKind.ENDED, "the compiler took more than the 8 GiB of memory that it may have (--memory-limit)"
+    )
     made = report({"sm_90": [(config(22, B=1), ended), (config(23, B=2), needs(1))]})
     assert [result.verdict.kind for result in made.results] == [VerdictKind.UNKNOWN, VerdictKind.FITS]
     assert [(f.rule, f.severity) for f in made.findings] == [("SMC202", Severity.WARNING)]

@@ -16,20 +16,39 @@ from smemcheck.source.analysis import Analysis
 from smemcheck.specialize.kinds import KernelUse
 from smemcheck.specialize.launches.arguments import Proposal, propose
 from smemcheck.specialize.launches.guesses import with_guesses
-from smemcheck.specialize.launches.sites import configured, launch_sites, launches_of, on_target
+from smemcheck.specialize.launches.sites import configured, launch_sites, launches_by_target, on_target
 
 __all__ = ["Proposal", "configured", "launch_sites", "on_target", "proposals_of"]
 
 
-def proposals_of(site: Site, use: KernelUse, project: Any, settings: Settings, elsewhere: set[str]) -> list[Proposal]:
-    """What every known launch of ``site``'s kernel says, plainest and most complete first; distinct ones only."""
+def proposals_of(
+    site: Site, use: KernelUse, project: Any, settings: Settings, elsewhere: set[str]
+) -> list[tuple[tuple[str, ...], list[Proposal]]]:
+    """What every known launch of ``site``'s kernel says, plainest and most complete first; distinct ones only.
+
+    One group where the device makes no difference (its targets are then empty), else one for the targets that agree.
+    """
     kinds = {kind.parameter: kind for kind in use.kinds}
-    found: list[Proposal] = []
-    if isinstance(project, Analysis) and project.evaluators:
-        recorded = launches_of(project, site.root, settings).of(
-            site.position.path, site.kernel_name, site.position.line
-        )
-        found = [propose(site, one, kinds, elsewhere) for one in recorded]
+    if not isinstance(project, Analysis) or not project.evaluators:
+        return [((), _distinct(site, use, [], elsewhere))]
+    place = site.position
+    by_target = launches_by_target(project, site.root, settings, place.path, site.kernel_name, place.line)
+    groups: dict[Any, tuple[list[str], list[Proposal]]] = {}
+    for target, recorded in by_target.items():
+        # Launches that were found once are the same list for every target.
+        same = groups.get(id(recorded))
+        if same is None:
+            proposals = _distinct(site, use, [propose(site, one, kinds, elsewhere) for one in recorded], elsewhere)
+            same = groups.setdefault(tuple(one.key for one in proposals), ([], proposals))
+            groups[id(recorded)] = same
+        same[0].append(target)
+    distinct = list({id(group): group for group in groups.values()}.values())
+    if len(distinct) == 1:
+        return [((), distinct[0][1])]
+    return [(tuple(targets), proposals) for targets, proposals in distinct]
+
+
+def _distinct(site: Site, use: KernelUse, found: list[Proposal], elsewhere: set[str]) -> list[Proposal]:
     distinct: dict[Any, Proposal] = {}
     for proposal in sorted(found, key=lambda one: (one.unknown > 0, one.effort, one.unknown)):
         distinct.setdefault(proposal.key, proposal)

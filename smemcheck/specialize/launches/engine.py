@@ -61,6 +61,7 @@ class Launch:
     position: Position
     incomplete: Obstacle | None = None
     configs: Callable[[], tuple[Config, ...] | None] = lambda: None  # of the autotuner around it, as this run made it
+    consulted_target: bool = False  # what led to it was told something of the device, so on another one it may differ
 
     def kinds(self, plan: Plan) -> Hashable:
         """What distinguishes this launch under a plan apart from numbers: dtypes, what is not given, flags and texts."""
@@ -222,7 +223,15 @@ class ExampleInterpreter(Interpreter):
             else:
                 options[name] = value
         self.launches.append(
-            Launch(kernel, arguments, options, call.place.position, call.open, lambda: self._configs(outer))
+            Launch(
+                kernel,
+                arguments,
+                options,
+                call.place.position,
+                call.open,
+                lambda: self._configs(outer),
+                self.consulted_target,
+            )
         )
 
     def _configs(self, outer: Any) -> tuple[Config, ...] | None:

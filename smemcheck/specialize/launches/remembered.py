@@ -17,8 +17,8 @@ from smemcheck.source.values import Builtin, HeuristicsValue, KernelValue, Tuner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Remembered = dict[tuple[str, str], Any]
-"""Values by the module's path and the name."""
+Remembered = dict[tuple[str, str], tuple[Any, bool]]
+"""Values by the module's path and the name, each with whether the target was consulted for it."""
 
 
 class RememberingNamespace(Namespace):
@@ -36,11 +36,15 @@ class RememberingNamespace(Namespace):
             return super().lookup(name)
         key = (self.module.path, name)
         if key in self._remembered:
-            return self._remembered[key]
-        before = self._asked_for()
+            value, consulted = self._remembered[key]
+            self.interpreter.consulted_target |= consulted
+            return value
+        before, consulted_before = self._asked_for(), self.interpreter.consulted_target
+        self.interpreter.consulted_target = False
         value = super().lookup(name)
         if self._asked_for() == before and _is_lasting(value, self.module, name):
-            self._remembered[key] = value
+            self._remembered[key] = value, self.interpreter.consulted_target
+        self.interpreter.consulted_target |= consulted_before
         return value
 
 

@@ -82,15 +82,23 @@ class Launches:
     """The launches of a project's kernels. Entries are run once, whichever kernel asks first."""
 
     def __init__(
-        self, analysis: Analysis, target: str, root: str, exclude: Sequence[str], respect_gitignore: bool
+        self,
+        analysis: Analysis,
+        target: str,
+        root: str,
+        exclude: Sequence[str],
+        respect_gitignore: bool,
+        callers: Callers | None = None,
     ) -> None:
+        """``callers`` are those of the same root on another target."""
         evaluator = analysis.evaluators[target]
         self.world = evaluator.world
         self.project = example_project(evaluator.project)
         self.memory = Memory()
         self.hints = Hints()
         self.remembered: Remembered = {}
-        self.callers = Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        self.callers = callers or Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        self.consulted_target = False  # whether some run was told something of the device
         self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
         self.run_entries: set[tuple[str, int]] = set()
         self.signatures: dict[tuple[str, int], set[Hashable]] = defaultdict(set)
@@ -184,18 +192,16 @@ class Launches:
 
     def _run(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, bool]:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
+        raised = True
         try:
             start(interpreter, entry)
-        except (Raised, Blocked, RecursionError):  # launches made before that point count
-            return interpreter, True
-        except (
-            ArithmeticError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ):  # an example that makes no sense costs its run only
-            return interpreter, True
-        return interpreter, False
+            raised = False
+        except (Raised, Blocked, RecursionError):
+            pass  # launches made before that point count
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            pass  # an example that makes no sense costs its run only
+        self.consulted_target |= interpreter.consulted_target
+        return interpreter, raised
 
 
 def cost_of(plan: Plan) -> float:

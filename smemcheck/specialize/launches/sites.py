@@ -19,13 +19,33 @@ _JIT = re.compile(r"@[\w.]*jit\b")
 _TUNES = re.compile(r"tun", re.IGNORECASE)
 
 
-def launches_of(project: Analysis, root: str, settings: Settings) -> Launches:
-    """What the launches under a scanned path say, found once."""
-    found = project.launches.get(root)
-    if found is None:
-        target = next(iter(project.evaluators))
-        found = project.launches[root] = Launches(project, target, root, settings.exclude, settings.respect_gitignore)
-    return found
+def launches_of(project: Analysis, root: str, settings: Settings, target: str | None = None) -> Launches:
+    """What the launches under a scanned path say on a target (the first one, unless it is given), found once."""
+    targets = list(project.evaluators)
+    found: dict[str, Launches] = project.launches.setdefault(root, {})
+    name = target or targets[0]
+    if name not in found:
+        callers = found[targets[0]].callers if targets[0] in found else None
+        found[name] = Launches(project, name, root, settings.exclude, settings.respect_gitignore, callers)
+    return found[name]
+
+
+def launches_by_target(
+    project: Analysis, root: str, settings: Settings, path: str, name: str, line: int
+) -> dict[str, list[Recorded]]:
+    """The launches of a kernel on each target. Code that asks nothing about the device is run for the first one only.
+
+    Where it leads to no launch on a target (it raises, because the device is too old), the launches of another stand for it.
+    """
+    first, *others = project.evaluators
+    launches = launches_of(project, root, settings, first)
+    recorded = launches.of(path, name, line)
+    depends = any(one.launch.consulted_target for one in recorded) or (not recorded and launches.consulted_target)
+    found = {first: recorded}
+    for target in others:
+        found[target] = launches_of(project, root, settings, target).of(path, name, line) if depends else recorded
+    some = next((one for one in found.values() if one), [])
+    return {target: one or some for target, one in found.items()}
 
 
 def launch_sites(
@@ -52,7 +72,7 @@ def launch_sites(
                 if key in seen or not _is_plain_kernel(launches, module, statement):
                     continue
                 seen.add(key)
-                site = _site(project, launches, root, targets, module, statement)
+                site = _site(project, settings, root, targets, module, statement)
                 if site is not None:
                     found.append(site)
     return tuple(found)
@@ -66,15 +86,16 @@ def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> 
 def _configured(project: Analysis, settings: Settings, site: Site) -> Site:
     if not site.answers or any(not isinstance(answer.configs, Unknown) for answer in site.answers.values()):
         return site
-    recorded = launches_of(project, site.root, settings).of(site.position.path, site.kernel_name, site.position.line)
-    lists = [configs for configs in (one.launch.configs() for one in recorded) if configs]
-    if not lists:
-        return site
-    union = tuple(dict.fromkeys(config for configs in lists for config in configs))
-    note = f"its configs are those of {len(recorded)} example launches"
-    answers = {
-        target: replace(answer, configs=union, notes=(*answer.notes, note)) for target, answer in site.answers.items()
-    }
+    by_target = launches_by_target(
+        project, site.root, settings, site.position.path, site.kernel_name, site.position.line
+    )
+    answers = dict(site.answers)
+    for target, recorded in by_target.items():
+        lists = [configs for configs in (one.launch.configs() for one in recorded) if configs]
+        if lists and target in answers:
+            union = tuple(dict.fromkeys(config for configs in lists for config in configs))
+            note = f"its configs are those of {len(recorded)} example launches"
+            answers[target] = replace(answers[target], configs=union, notes=(*answers[target].notes, note))
     return replace(site, answers=answers)
 
 
@@ -87,21 +108,22 @@ def _is_plain_kernel(launches: Launches, module: Module, statement: Statement) -
 
 
 def _site(
-    project: Analysis, launches: Launches, root: str, targets: Sequence[Target], module: Module, statement: Statement
+    project: Analysis, settings: Settings, root: str, targets: Sequence[Target], module: Module, statement: Statement
 ) -> Site | None:
     name = statement.defined_name or ""
-    recorded = launches.of(module.path, name, statement.definition_line)
-    if not recorded:
-        return None
-    configs = tuple(dict.fromkeys(config for config in map(config_of, recorded) if config is not None))
-    if not configs:
+    by_target = launches_by_target(project, root, settings, module.path, name, statement.definition_line)
+    configs = {
+        target: tuple(dict.fromkeys(config for config in map(config_of, recorded) if config is not None))
+        for target, recorded in by_target.items()
+    }
+    if not any(configs.values()):
         return None
     return kernel_site(
         project,
         Definition(name, statement, statement.definition_line),
         root,
         targets,
-        lambda target: tuple(on_target(config, target) for config in configs),
+        lambda target: tuple(on_target(config, target) for config in configs[target.name]),
     )
 
 
