@@ -134,6 +134,10 @@ def test_each_version_lowers_the_fixtures(python: str) -> None:
     assert causes == set()
     assert "compiler abort" not in {row["cause"] for row in rows}
     assert any(row["shared_memory"] for row in rows)
+    products = [row for row in rows if report["sites"][row["site"]]["kernel"] == "matmul_kernel"]
+    for row in products:
+        tile = row["config"]["kwargs"]
+        assert row["registers_at_least"] >= tile["BLOCK_M"] * tile["BLOCK_N"] // row["threads"], "the accumulator"
 
 
 def _version(python: str) -> tuple[int, ...]:
