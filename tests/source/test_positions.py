@@ -19,7 +19,7 @@ def kernel(x, *, n: int = 4, **more) -> None:
     if (x
             and n):
 
-\t    y = x[1:2, ...] ; z = -y  # two statements
+        y = x[1:2, ...] ; z = -y  # two statements
     else: pass
     with open(f"{x!r:>{n}}") as a, b: return lambda q, /: (yield q)
     text = "one" "two" \\
