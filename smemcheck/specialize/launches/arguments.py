@@ -32,10 +32,13 @@ class Proposal:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The types and flags, numbers apart."""
-        return tuple(
-            (name, a.type, a.value if a.value is None or isinstance(a.value, (bool, str, Dtype)) else "number")
-            for name, a in self.arguments.items()
+        """The types and flags, numbers apart; of a fixed launch the config too."""
+        return (
+            self.config,
+            *(
+                (name, a.type, a.value if a.value is None or isinstance(a.value, (bool, str, Dtype)) else "number")
+                for name, a in self.arguments.items()
+            ),
         )
 
     @property

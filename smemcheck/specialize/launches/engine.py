@@ -44,6 +44,7 @@ from smemcheck.source.values import (
     UserFunction,
 )
 from smemcheck.specialize.launches import torch_calls
+from smemcheck.specialize.launches.alternatives import NOTHING, entry_of_table, threshold
 from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
 from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Sizes, Tensor
 
@@ -65,7 +66,8 @@ class Launch:
 
     def kinds(self, plan: Plan) -> Hashable:
         """What distinguishes this launch under a plan apart from numbers: dtypes, what is not given, flags and texts."""
-        return tuple((name, _kind(value, plan)) for name, value in self.arguments.items())
+        options = tuple((name, value) for name, value in self.options.items() if isinstance(value, (int, str)))
+        return (*((name, _kind(value, plan)) for name, value in self.arguments.items()), options)
 
 
 def _kind(value: Any, plan: Plan) -> Hashable:
@@ -131,6 +133,9 @@ class ExampleInterpreter(Interpreter):
         self.chosen = dict(plan.choices)
         self.choices: dict[Hashable, Choice] = {}
         self.launches: list[Launch] = []
+        self.thresholds: dict[
+            tuple[int, int], None
+        ] = {}  # numbers of the example, and what the code compares them with
         self.dtype_groups: set[str] = set()
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
         self._seen: dict[Hashable, int] = {}
@@ -307,6 +312,10 @@ def subscripted(self: ExampleInterpreter, value: Any, key: Any, node: cst.Subscr
             return subscript(self, tuple(value.of.geometry.settled()), key, place)
     if isinstance(value, Instance) and value.cls == External("torch.autograd.NeedsInputGrad"):
         return True
+    if isinstance(value, dict) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        entry = entry_of_table(self, value, key, node.slice[0].slice.value, frame)
+        if entry is not NOTHING:
+            return entry
     return subscript(self, value, key, place)
 
 
@@ -346,8 +355,12 @@ def _tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) ->
         if result is not False and _ABOUT_SIZES.search(cst.Module([]).code_for_node(node)):
             return False
         return result
-    if id(node) in hints.asserted and isinstance(node, cst.Comparison):
-        return _follow(self, node, frame, wanted=True)
+    if isinstance(node, cst.Comparison):
+        if id(node) in hints.asserted:
+            return _follow(self, node, frame, wanted=True)
+        sizes = threshold(self, node, frame)
+        if sizes is not None:
+            self.thresholds[sizes] = None
     return Interpreter.evaluate(self, node, frame)
 
 

@@ -13,6 +13,7 @@ from smemcheck.source.discovery import python_files
 from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
+from smemcheck.specialize.launches.alternatives import sizes_beyond
 from smemcheck.specialize.launches.engine import ExampleInterpreter, Hints, Launch, Plan, example_project
 from smemcheck.specialize.launches.entries import Callers, Entry
 from smemcheck.specialize.launches.examples import start
@@ -51,6 +52,8 @@ COSTS = {
     "narrow": 2.6,
     "mixed": 2.2,
     "other label": 3.0,
+    "table": 0.8,
+    "other size": 2.3,
 }
 """How unlikely each departure from the plainest example is: the negative logarithm of its odds, roughly."""
 
@@ -140,7 +143,8 @@ class Launches:
                 dead.add(plan.choices[-1])
                 continue
             fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
-            for other in [*self._dtypes_to_run(plan, interpreter), *_flips(plan, interpreter)]:
+            others = [*self._dtypes_to_run(plan, interpreter), *_flips(plan, interpreter), *_beyond(plan, interpreter)]
+            for other in others:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
 
@@ -237,6 +241,13 @@ def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Pla
             moves = (*plan.moves, *(move for _, _, move in chosen))
             found.append((replace(plan, moves=moves, **changes), names.isdisjoint(seen)))  # type: ignore[arg-type]
     return found
+
+
+def _beyond(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
+    """The plainest plan with sizes on the other side of what the code compares them with."""
+    if set(plan.moves) <= {"other size"} and interpreter.launches:
+        for sizes in sizes_beyond(plan.sizes, interpreter.thresholds):
+            yield replace(plan, sizes=sizes, moves=("other size",))
 
 
 def _effective(plan: Plan, kinds: set[str]) -> Hashable:

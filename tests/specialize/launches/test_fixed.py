@@ -127,6 +127,64 @@ def test_a_table_by_dtype(report):
     assert options(report(TABLE)) == {(1024, 4, 3), (512, 8, 3)}
 
 
+def test_a_table_whose_key_the_caller_chooses(report):
+    text = """
+    TABLE = {"small": (256, 2), "medium": (512, 4), "large": (2048, 16)}
+
+    def run(x: torch.Tensor, mode: str):
+        block, warps = TABLE[mode]
+        scale[(4,)](x, torch.empty_like(x), x.numel(), BLOCK=block, num_warps=warps)
+    """
+    assert options(report(text)) == {(256, 2, 3), (512, 4, 3), (2048, 16, 3)}
+
+
+def test_a_table_by_a_key_that_is_no_size(report):
+    text = """
+    TABLE = {0: dict(BLOCK=256, num_warps=2), 1: dict(BLOCK=512, num_warps=4), 2: dict(BLOCK=2048, num_warps=16)}
+
+    def run(x: torch.Tensor, mode: int):
+        scale[(4,)](x, torch.empty_like(x), x.numel(), **TABLE[mode])
+    """
+    assert options(report(text)) == {(256, 2, 3), (512, 4, 3), (2048, 16, 3)}
+
+
+def test_a_table_by_a_measured_size(report):
+    text = """
+    TABLE = {64: (256, 2), 4096: (512, 4), 65536: (2048, 16)}
+
+    def run(x: torch.Tensor):
+        block, warps = TABLE[min(TABLE, key=lambda size: abs(size - x.shape[0]))]
+        scale[(4,)](x, torch.empty_like(x), x.numel(), BLOCK=block, num_warps=warps)
+    """
+    assert options(report(text)) == {(256, 2, 3), (512, 4, 3), (2048, 16, 3)}
+
+
+def test_a_chain_of_conditions_on_a_size(report):
+    text = """
+    def run(x: torch.Tensor):
+        n = x.shape[0]
+        if n <= 64:
+            block, warps = 256, 2
+        elif n <= 4096:
+            block, warps = 512, 4
+        else:
+            block, warps = 2048, 16
+        scale[(4,)](x, torch.empty_like(x), x.numel(), BLOCK=block, num_warps=warps)
+    """
+    assert options(report(text)) == {(256, 2, 3), (512, 4, 3), (2048, 16, 3)}
+
+
+def test_an_entry_that_the_code_names_is_the_only_one(report):
+    text = """
+    TABLE = {"small": (256, 2), "large": (2048, 16)}
+
+    def run(x: torch.Tensor):
+        block, warps = TABLE["large"]
+        scale[(4,)](x, torch.empty_like(x), x.numel(), BLOCK=block, num_warps=warps)
+    """
+    assert options(report(text)) == {(2048, 16, 3)}
+
+
 TUNED = """
 @functools.lru_cache
 def tuned():
