@@ -36,6 +36,8 @@ def main() -> None:
             options = dict(job["options"])
             if options["do"] == "spill":
                 act("hang" if job["registers"] else "answer")
+            if options["do"] == "swell":
+                act("grow" if job["registers"] else "answer")
             act(options["do"])
             time.sleep(options.get("seconds", 0))
             answer = {**ANSWER, "shared_memory": options["number"], "num_warps": os.getpid()}

@@ -110,6 +110,20 @@ def test_registers_that_take_too_long_cost_the_registers_only() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_registers_that_take_too_much_memory_cost_the_registers_only() -> None:
+    jobs = [replace(one, registers=True) for one in acting("answer", "swell")]
+    with Pool(workers=1, memory_limit=256 << 20, time_limit=60) as pool:
+        answers = dict(pool.run(jobs))
+    assert numbers(answers) == {0: 0, 1: 1}
+    assert answers[1].registers is None
+    assert pool.notes == (
+        "the registers of 1 config are not known: the compiler took more than the 0.25 GiB of memory that it may have here "
+        "(--memory-limit)",
+    )
+
+
+@pytest.mark.usefixtures("scripted")
 def test_a_flood_of_output_neither_blocks_nor_fills_memory() -> None:
     with Pool(workers=1, time_limit=60) as pool:
         answers = dict(pool.run(acting("flood", "answer")))
