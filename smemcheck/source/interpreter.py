@@ -71,6 +71,7 @@ class World:
     versions: Mapping[str, str] = field(default_factory=dict)  # of triton, torch, python
     platform: str = "linux"
     machine: str = "x86_64"
+    release: str = "6.8.0"  # of the system: a plain one, no WSL
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from smemcheck.model import Assumption, Dtype, Failure, FailureKind, Kernel, Par
 from smemcheck.specialize.dtypes import is_float, is_integer, is_pointer, value_text
 from smemcheck.specialize.given import argument_of_type
 from smemcheck.specialize.kinds import Kind, parameter_kinds
-from smemcheck.specialize.launches.guesses import cases_of
+from smemcheck.specialize.launches.guesses import cases_of, innermost_strides
 
 _HOPELESS = re.compile(r"unexpected keyword argument|unrecognised|module .* has no attribute")
 """Messages about the kernel's text or its options: no other type or constant makes the kernel compile."""
@@ -24,6 +24,7 @@ _ADDRESS = re.compile(r"ptr type|is_ptr|pointer")
 _SHAPE = re.compile(
     r"[Ss]hape|>= ?16|numel|arange|power of (2|two)|broadcast|[Mm]ismatch|size|[Rr]eshape|dim|divi|modulo|rank|must be 1"
 )
+_RUNTIME = re.compile(r"_semantic|must be 1\b|[Ss]trides?\b")  # a number of the launch stands where a constant must
 _NONE = re.compile(r"NoneType|\bNone\b")
 _NAME = re.compile(r"is not defined|NameError|has no attribute|NoneType|unbound")
 _SIZES = (128, 32, 16, 256)
@@ -55,6 +56,7 @@ class _Attempt:
     """A specialisation that did not lower, and what of it may change."""
 
     def __init__(self, site: Site, specialization: Specialization, failure: Failure, kernel: Kernel | None) -> None:
+        self.site = site
         self.parameters: Mapping[str, Parameter] = {p.name: p for p in site.parameters}
         self.specialization = specialization
         self.failure = failure
@@ -82,6 +84,8 @@ class _Attempt:
         texts = {}
         for name, new in changed.items():
             if isinstance(new, _Constant):
+                signature[name] = "constexpr"
+                divisible.discard(name)
                 constexprs[name] = new.value
                 texts[name] = value_text(new.value)
                 continue
@@ -122,6 +126,8 @@ def _ways(failure: Failure) -> list[_Way]:
     ways: list[_Way] = [_other_elements, _other_cases, _other_sizes]
     if _ADDRESS.search(failure.message):
         return [_pointers, *ways]
+    if _RUNTIME.search(failure.message):
+        return [_unit_strides, *ways]
     if _NONE.search(failure.message):
         return [_not_none, _other_cases, _other_elements, _other_sizes]
     if _NAME.search(failure.message):
@@ -161,6 +167,19 @@ def _not_none(attempt: _Attempt) -> Iterator[dict[str, Any]]:
     for changed in (here, absent):
         if changed:
             yield dict(changed)
+
+
+def _unit_strides(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """Integers of the launch on the refused line as the constant 1: the last one, then all that are strides by name."""
+    line = attempt.refused_line()
+    strides = [n for n in attempt.open if is_integer(attempt.types[n]) and re.search(r"(?i)stride", n)]
+    here = sorted((n for n in strides if re.search(rf"\b{re.escape(n)}\b", line)), key=line.rindex)
+    if here:
+        yield {here[-1]: _Constant(1)}
+    if strides:
+        by_letter = {n: _Constant(1) for n in innermost_strides(attempt.site) or strides[-1:] if n in strides}
+        if by_letter:
+            yield by_letter
 
 
 def _other_elements(attempt: _Attempt) -> Iterator[dict[str, Any]]:

@@ -63,9 +63,9 @@ import triton.language as tl
 @triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["stride_row"])
 @triton.jit
 def kernel(x_ptr, y_ptr, stride_xm, stride_xk, stride_row, acc_dtype: tl.constexpr, NUM_STAGES: tl.constexpr,
-           stride_yb: tl.constexpr, stride_yh: tl.constexpr, BLOCK: tl.constexpr):
+           stride_yb: tl.constexpr, stride_yh: tl.constexpr, EVICT: tl.constexpr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets * stride_xk + stride_xm + stride_row).to(acc_dtype)
+    x = tl.load(x_ptr + offsets * stride_xk + stride_xm + stride_row, eviction_policy=EVICT).to(acc_dtype)
     for i in tl.range(2, num_stages=NUM_STAGES):
         tl.store(y_ptr + offsets * stride_yh + i * stride_yb, x)
 """
@@ -85,6 +85,7 @@ def test_names_say_what_a_value_mostly_is(tmp_path: Path) -> None:
     assert (values["stride_xm"], values["stride_xk"], values["stride_row"]) == ("i32", 1, "i32")
     assert (values["stride_yb"], values["stride_yh"]) == (64, 1)
     assert (values["acc_dtype"], values["NUM_STAGES"]) == (Dtype("fp32"), 3)
+    assert values["EVICT"] == ""
     reasons = {a.parameter: a.because for a in one.assumptions}
     assert reasons["stride_xk"] == "the last stride of a tensor is mostly 1"
 

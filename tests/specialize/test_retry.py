@@ -187,3 +187,34 @@ def test_what_an_example_leaves_out_is_given_where_the_kernel_cannot_do_without(
     report, _ = checked(tmp_path, OPTIONAL, compiles, failure)
     assert assumed(report, "scale")[0] == "fp32"
     assert "NoneType" in assumed(report, "scale")[1]
+
+
+STRIDES = """\
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def kernel(x_ptr, n, stride_row, stride_column, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [n, n], [stride_row, stride_column], [BLOCK, BLOCK])
+    x.store([0, 0], x.load([0, 0]))
+"""
+
+
+def test_a_descriptor_needs_a_last_stride_of_1(tmp_path: Path) -> None:
+    """With the real compiler's words: a comparison of a number of the launch outside of any kernel."""
+    message = "ValueError: Did you forget to add @triton.jit ? (`_semantic` argument must be provided outside of JIT functions.)"
+
+    def lower(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        for index, job in enumerate(jobs):
+            constant = dict(job.specialization.constexprs).get("stride_column") == 1
+            path = (tmp_path / "kernel.py").as_posix()
+            refused = Failure(FailureKind.COMPILATION_ERROR, message, "3.6.0", Position(path, 8))
+            yield index, needs(1024) if constant else refused
+
+    (tmp_path / "kernel.py").write_text(STRIDES, encoding="utf-8")
+    settings = Settings(targets=("sm_90",), cache=False, max_specializations=1)
+    report = pipeline.check([str(tmp_path / "kernel.py")], settings, lower=lower)
+    assert assumed(report, "stride_column")[0] == "1"
+    assert dict(report.specializations[0].specialization.signature)["stride_row"] == "i32"

@@ -329,6 +329,21 @@ def _namedtuple(call: Call) -> Any:
     return UserClass(name, call.place.unit.module, bases, given, dict.fromkeys(names, False), "dataclass")
 
 
+def _uname(call: Call) -> Any:
+    """``platform.uname()``: a named tuple."""
+    world = call.interpreter.world
+    fields = {
+        "system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[world.platform],
+        "node": "localhost",
+        "release": world.release,
+        "version": world.release,
+        "machine": world.machine,
+    }
+    bases = (External("typing.NamedTuple"),)
+    cls = UserClass("uname_result", call.place.unit.module, bases, {}, dict.fromkeys(fields, False), "dataclass")
+    return Instance(cls, fields)
+
+
 def _counter_free(call: Call) -> Any:
     return [*iterate(call.interpreter, call.arguments[0], call.place)] if call.arguments else []  # type: ignore[misc]
 
@@ -496,14 +511,7 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
         call.interpreter.world.platform
     ],
     "platform.machine": lambda call: call.interpreter.world.machine,
-    "platform.uname": lambda call: Instance(
-        External("types.SimpleNamespace"),
-        {
-            "system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[call.interpreter.world.platform],
-            "machine": call.interpreter.world.machine,
-            "release": call.unknown("the release of the user's system is not known"),
-        },
-    ),
+    "platform.uname": _uname,
     "types.SimpleNamespace": lambda call: Instance(External("types.SimpleNamespace"), dict(call.keywords)),
     "types.MappingProxyType": lambda call: call.arguments[0],
     "threading.Lock": _silent("lock"),

@@ -34,6 +34,16 @@ _USUAL: tuple[tuple[re.Pattern[str], int, str], ...] = (
 """What numbers of these names mostly are, where no launch says it."""
 
 
+_KEYWORDS: dict[str, tuple[str, ...]] = {
+    "input_precision": ("tf32", "ieee"),
+    "eviction_policy": ("",),
+    "cache_modifier": ("",),
+    "sem": ("relaxed",),
+    "scope": ("gpu",),
+}
+"""Texts that operations of Triton's take under these names; the first is the default or the usual one."""
+
+
 def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], elsewhere: set[str]) -> list[Proposal]:
     """The proposals with a value for every constexpr: numbers 64 and 128 in step, flags off and on."""
     needed = [p for p in site.parameters if p.is_constexpr and p.name not in elsewhere]
@@ -109,6 +119,9 @@ def _guess(name: str, use: KernelUse, source: str, step: int) -> tuple[Value, st
     if name in use.dtypes or (_DTYPE_NAME.search(name) and not _is_flag(name, source)):
         wide = step == 3 or _WIDE_DTYPE.search(name) is not None
         return Dtype("fp32" if wide else "fp16"), "no launch says it; the kernel uses it as a dtype"
+    for keyword, usual in _KEYWORDS.items():
+        if re.search(rf"\b{keyword}\s*=\s*{re.escape(name)}\b", source):
+            return usual[step % len(usual)], f"no launch says it; the kernel passes it on as {keyword}"
     texts = _texts(name, source)
     if name in use.texts or texts:
         return texts[step % len(texts)] if texts else "", "no launch says it; the kernel compares it with this text"
