@@ -49,7 +49,7 @@ from smemcheck.specialize.launches.remembered import Remembered, RememberingName
 from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Sizes, Tensor
 
 LIMITS = Limits(steps=60_000, size=20_000, depth=40, paths=8)
-_MAKES_KERNELS = re.compile(r"jit|tun|heuristic|compile_kernel", re.IGNORECASE)
+_MAKES_KERNELS = re.compile(r"(?<!torch\.)jit|tun|heuristic|compile_kernel", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import networkx as nx
 
 from smemcheck.source.module import Module, Statement
 
+_JIT = re.compile(r"(?<!torch\.)jit")
 _MOST_ENTRIES = 8
 
 
@@ -124,7 +125,7 @@ class Callers:
             if level[entry.key] >= 7:
                 continue
             for caller in self._callers(entry):
-                if "jit" in caller.statement.decorator_text and caller.statement.kind == "def":
+                if _JIT.search(caller.statement.decorator_text) and caller.statement.kind == "def":
                     if caller.key not in level and level[entry.key] == 0:
                         level[caller.key] = 0
                         pending.append(caller)

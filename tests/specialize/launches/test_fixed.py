@@ -202,3 +202,43 @@ FILE = json.dumps({"1": {"BLOCK": 256, "num_warps": 2}, "64": {"BLOCK": 512, "nu
 
 def test_a_file_of_tuned_configs(report):
     assert options(report(TUNED, tuned=FILE)) == {(256, 2, 3), (512, 4, 5)}
+
+
+GUARD = """
+def guard(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        with torch.cuda.device(args[0].device.index):
+            return function(*(a.contiguous() if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+    return wrapper
+"""
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        "torch.no_grad()",
+        "torch.inference_mode()",
+        "torch.compiler.disable",
+        "torch.jit.ignore",
+        'torch.library.custom_op("library::run", mutates_args=())',
+        'torch.library.impl("library::run", "CUDA")',
+        "functools.lru_cache",
+        "guard",
+        "somewhere.unheard_of(1)",
+    ],
+)
+def test_decorators_of_the_launching_function_are_seen_through(report, decorator):
+    text = f"{GUARD}\nimport somewhere\n\n@{decorator}\ndef run(x: torch.Tensor):\n    y = torch.empty_like(x)\n"
+    text += "    scale[(4,)](x, y, x.numel(), BLOCK=1024, num_warps=8)\n    return y\n"
+    assert options(report(text)) == {(1024, 8, 3)}
+
+
+@pytest.mark.parametrize(
+    "decorator", ["torch.amp.custom_fwd(device_type='cuda')", "torch.cuda.amp.custom_fwd", "guard"]
+)
+def test_decorators_of_forward_are_seen_through(report, decorator):
+    text = f"{GUARD}\nclass Scale(torch.autograd.Function):\n    @staticmethod\n    @{decorator}\n    def forward(ctx, x):\n"
+    text += "        scale[(4,)](x, torch.empty_like(x), x.numel(), BLOCK=1024, num_warps=8)\n        return x\n\n"
+    text += "def run(x: torch.Tensor):\n    return Scale.apply(x)\n"
+    assert options(report(text)) == {(1024, 8, 3)}
