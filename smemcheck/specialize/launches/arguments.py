@@ -12,10 +12,10 @@ from smemcheck.source.values import Instance, Obstacle
 from smemcheck.specialize.dtypes import canonical_dtype, is_float, value_text
 from smemcheck.specialize.given import Argument, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import Kind, ParameterKind
-from smemcheck.specialize.launches.engine import Plan
+from smemcheck.specialize.launches.plans import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import Tensor
+from smemcheck.specialize.launches.tensors import GuessedNumber, Tensor
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 
@@ -112,9 +112,10 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
-    # The example is no tensor where the caller's value is one.
-    if isinstance(frozen, (bool, int, float)) and kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):
-        return None, ""
+    if isinstance(value, GuessedNumber):
+        if kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):  # the caller's value is a tensor
+            return None, ""
+        frozen = int(value)
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 
 
@@ -135,7 +136,7 @@ def _tensor_argument(
     name = canonical_dtype(plan.dtype_path(dtype))
     if name is None:
         return None, ""
-    if value.assumed and body == "fp32" and name in ("fp16", "bf16"):
+    if value.given and body == "fp32" and name in ("fp16", "bf16"):
         return argument_of_type("*fp32", parameter), kind.because
     because = "a tensor whose dtype is the caller's choice" if value.assumed else "a tensor of this dtype"
     type_ = "*" + ("u1" if name == "u1" else name)

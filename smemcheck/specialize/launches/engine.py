@@ -6,28 +6,23 @@ remembers that there was a choice. A plan fixes choices; the search over plans i
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import re
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Hashable
 from typing import Any
 
 import libcst as cst
 
-from smemcheck.model import Config, Position
+from smemcheck.model import Config
 from smemcheck.source.attributes import get_attribute, innermost_kernel
-from smemcheck.source.expressions import subscript_key
+from smemcheck.source.expressions import EXPRESSIONS, subscript_key
 from smemcheck.source.freeze import freeze_config
 from smemcheck.source.interpreter import Condition, Interpreter, Limits, Memory, World
-from smemcheck.source.models import Models
-from smemcheck.source.module import Module, Unit
+from smemcheck.source.module import Module
 from smemcheck.source.namespace import Namespace
 from smemcheck.source.operations import BINARY, binary, subscript
 from smemcheck.source.project import Project
 from smemcheck.source.values import (
     Blocked,
-    BoundMethod,
     Builtin,
     Call,
     ConfigValue,
@@ -36,88 +31,20 @@ from smemcheck.source.values import (
     Instance,
     KernelValue,
     Obstacle,
-    Partial,
     Place,
-    Raised,
     TunerValue,
     UserClass,
-    UserFunction,
 )
 from smemcheck.specialize.launches import torch_calls
-from smemcheck.specialize.launches.alternatives import NOTHING, entry_of_table, threshold
+from smemcheck.specialize.launches.alternatives import NOTHING, entry_of_table
+from smemcheck.specialize.launches.autograd import apply, is_autograd
+from smemcheck.specialize.launches.checks import tested
+from smemcheck.specialize.launches.hints import Hints
+from smemcheck.specialize.launches.plans import Choice, Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
-from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Sizes, Tensor
+from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Tensor
 
 LIMITS = Limits(steps=60_000, size=20_000, depth=40, paths=8)
-_MAKES_KERNELS = re.compile(r"(?<!torch\.)jit|tun|heuristic|compile_kernel", re.IGNORECASE)
-
-
-@dataclass(slots=True)
-class Launch:
-    """One launch of a kernel in an example run, its arguments by the kernel's parameter names."""
-
-    kernel: KernelValue
-    arguments: dict[str, Any]
-    options: dict[str, Any]
-    position: Position
-    incomplete: Obstacle | None = None
-    configs: Callable[[], tuple[Config, ...] | None] = lambda: None  # of the autotuner around it, as this run made it
-    consulted_target: bool = False  # what led to it was told something of the device, so on another one it may differ
-
-    def kinds(self, plan: Plan) -> Hashable:
-        """What distinguishes this launch under a plan apart from numbers: dtypes, what is not given, flags and texts."""
-        options = tuple((name, value) for name, value in self.options.items() if isinstance(value, (int, str)))
-        return (*((name, _kind(value, plan)) for name, value in self.arguments.items()), options)
-
-
-def _kind(value: Any, plan: Plan) -> Hashable:
-    if isinstance(value, Tensor):
-        return plan.dtype_path(value.dtype) if isinstance(value.dtype, External) else "tensor"
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, External):
-        return plan.dtype_path(value)
-    if isinstance(value, (tuple, list)):
-        return tuple(_kind(one, plan) for one in value)
-    return "one" if isinstance(value, int) and value == 1 else type(value).__name__
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What an example run is told: sizes, the 16- or 32-bit float dtype, and choices by their key."""
-
-    sizes: Sizes = field(default_factory=Sizes)
-    dtype: str = "torch.float16"
-    index: str = "torch.int32"
-    choices: tuple[tuple[Hashable, int], ...] = ()
-    optional: bool = False  # every optional tensor is given, tensors of indices apart
-    indices: bool = False  # every optional tensor of indices (``cu_seqlens``) is given
-    flags: bool = False  # every boolean and text is another than its default
-    moves: tuple[str, ...] = ()  # what makes it differ from the plainest one
-    label: str = "torch.int64"
-    side: str = ""  # of weights, biases and gates; like the others when empty
-    wide: str = (
-        "torch.float32"  # of tensors that are 32-bit among 16-bit ones by their names: gates, states, statistics
-    )
-
-    def dtype_path(self, dtype: External) -> str:
-        """A dtype under this plan, in a run that did not look at it."""
-        return self.chosen_dtype(dtype.group) if isinstance(dtype, CallersDtype) else dtype.path
-
-    def chosen_dtype(self, group: str) -> str:
-        """The path of the dtype that tensors of a group have."""
-        side = self.side or self.dtype
-        return {"float": self.dtype, "side": side, "wide": self.wide, "index": self.index, "label": self.label}[group]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A choice that a run made: among how many, which, and of what kind (``optional``, ``flag``, ``text``, ``condition``)."""
-
-    key: Hashable
-    kind: str
-    count: int
-    taken: int
 
 
 class ExampleInterpreter(Interpreter):
@@ -133,9 +60,9 @@ class ExampleInterpreter(Interpreter):
         self.chosen = dict(plan.choices)
         self.choices: dict[Hashable, Choice] = {}
         self.launches: list[Launch] = []
-        self.thresholds: dict[
-            tuple[int, int], None
-        ] = {}  # numbers of the example, and what the code compares them with
+        self.thresholds: dict[tuple[int, int], None] = {}  # numbers of the example, and what they are compared with
+        self.failed = False  # it ended in an exception
+        self.solved: dict[int, int] = {}  # sizes that failed a check, and what would have passed
         self.dtype_groups: set[str] = set()
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
         self._seen: dict[Hashable, int] = {}
@@ -199,10 +126,10 @@ class ExampleInterpreter(Interpreter):
     # ---------------------------------------------------------------------------------------------- evaluation
 
     def evaluate(self, node: cst.CSTNode, frame: Frame) -> Any:
-        handler = _OWN.get(type(node))
+        self.step()
+        handler = _HANDLERS.get(type(node))
         if handler is None:
             return super().evaluate(node, frame)
-        self.step()
         return handler(self, node, frame)
 
     def call(
@@ -227,17 +154,9 @@ class ExampleInterpreter(Interpreter):
                 arguments[name] = value
             else:
                 options[name] = value
-        self.launches.append(
-            Launch(
-                kernel,
-                arguments,
-                options,
-                call.place.position,
-                call.open,
-                lambda: self._configs(outer),
-                self.consulted_target,
-            )
-        )
+        position, consulted = call.place.position, self.consulted_target
+        configs = functools.partial(self._configs, outer)
+        self.launches.append(Launch(kernel, arguments, options, position, call.open, configs, consulted))
 
     def _configs(self, outer: Any) -> tuple[Config, ...] | None:
         listed = outer.attributes.get("configs") if isinstance(outer, (TunerValue, Instance)) else None
@@ -308,7 +227,7 @@ def subscripted(self: ExampleInterpreter, value: Any, key: Any, node: cst.Subscr
             return value.of.geometry.size(key)
         if isinstance(key, slice):
             if key.start is None and isinstance(key.stop, int) and key.stop < 0 and key.step is None:
-                return tuple(value.of.geometry.settle(max(2, 1 - key.stop)))[key]
+                return tuple(value.of.geometry.settle(max(2, 1 - key.stop, value.of.geometry.deepest)))[key]
             return subscript(self, tuple(value.of.geometry.settled()), key, place)
     if isinstance(value, Instance) and value.cls == External("torch.autograd.NeedsInputGrad"):
         return True
@@ -347,303 +266,13 @@ def _plain(value: Any) -> Any:
     return tuple(value.of.geometry.settled()) if isinstance(value, Shape) else value
 
 
-def _tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) -> Any:
-    """An expression that may be a check of the arguments: examples pass what asks for sizes, dtypes and devices."""
-    hints = self.hints.of(frame.unit)
-    if id(node) in hints.guards:
-        result = _follow(self, node, frame, wanted=False)
-        if result is not False and _ABOUT_SIZES.search(cst.Module([]).code_for_node(node)):
-            return False
-        return result
-    if isinstance(node, cst.Comparison):
-        if id(node) in hints.asserted:
-            return _follow(self, node, frame, wanted=True)
-        sizes = threshold(self, node, frame)
-        if sizes is not None:
-            self.thresholds[sizes] = None
-    return Interpreter.evaluate(self, node, frame)
-
-
-_ABOUT_SIZES = re.compile(r"shape|size|dim|stride|contiguous|dtype|device|is_cuda|%|len\(|numel|rank|capability")
-
-
-def _follow(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame, *, wanted: bool) -> Any:
-    """A check that should come out as ``wanted``: tensors whose dtype the code has not said take the one it asks for."""
-    if not isinstance(node, cst.Comparison):
-        return Interpreter.evaluate(self, node, frame)
-    parts = [node.left, *(target.comparator for target in node.comparisons)]
-    operators = {type(target.operator) for target in node.comparisons}
-    if operators <= ({cst.Equal, cst.Is} if wanted else {cst.NotEqual, cst.IsNot}):
-        owners = [
-            self.evaluate(part.value, frame)
-            for part in parts
-            if isinstance(part, cst.Attribute) and part.attr.value == "dtype"
-        ]
-        others = [part for part in parts if not (isinstance(part, cst.Attribute) and part.attr.value == "dtype")]
-        if owners and all(isinstance(owner, Tensor) for owner in owners) and len(others) <= 1:
-            fixed = [owner.dtype for owner in owners if not owner.assumed]
-            asked = torch_calls.dtype_of(self.evaluate(others[0], frame)) if others else (fixed or [owners[0].dtype])[0]
-            if asked is not None:
-                for owner in owners:
-                    if owner.assumed:
-                        owner.dtype, owner.assumed = asked, not others
-                same = all(_alike(owner.dtype, asked) for owner in owners)
-                return same if wanted else not same
-    result = Interpreter.evaluate(self, node, frame)
-    if not wanted and result is True and operators <= {cst.NotEqual, cst.LessThan, cst.GreaterThan}:
-        left = self.evaluate(node.left, frame)
-        return isinstance(left, (bool, str)) or not isinstance(left, (int, float, tuple))
-    if (
-        wanted
-        and result is False
-        and operators <= {cst.Equal, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual}
-    ):
-        return True
-    return result
-
-
-def _alike(left: Any, right: Any) -> bool:
-    """Whether two dtypes are one, without a look at it where they are the caller's one choice."""
-    if isinstance(left, CallersDtype) and isinstance(right, CallersDtype) and left.group == right.group:
-        return True
-    return bool(left == right)
-
-
-_OWN: dict[type[cst.CSTNode], Any] = {
+_HANDLERS: dict[type[cst.CSTNode], Any] = {
+    **EXPRESSIONS,
     cst.Attribute: _attribute,
     cst.Subscript: _subscript,
     cst.BinaryOperation: _binary,
-    cst.Comparison: _tested,
-    cst.BooleanOperation: _tested,
-    cst.UnaryOperation: _tested,
-    cst.Call: _tested,
+    cst.Comparison: tested,
+    cst.BooleanOperation: tested,
+    cst.UnaryOperation: tested,
+    cst.Call: tested,
 }
-
-
-# --------------------------------------------------------------------------------------------------------------- hints
-
-
-@dataclass(frozen=True, slots=True)
-class UnitHints:
-    """For names of tensors in a piece of source, the rank and dimensions' names that unpacking or strides give them; asserted comparisons."""
-
-    unit: Unit
-    ranks: dict[str, tuple[int, tuple[str, ...]]]
-    asserted: frozenset[int]
-    guards: frozenset[int]  # tests of `if` statements that only raise
-
-
-class Hints:
-    """The hints of every piece of source that was asked for."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, UnitHints] = {}
-        self.parameters: dict[int, Any] = {}  # what functions' texts say of their parameters, by node
-
-    def of(self, unit: Unit) -> UnitHints:
-        known = self._known.get(id(unit))
-        if known is None:
-            finder = _Finder()
-            unit.tree.visit(finder)
-            for name, indices in finder.indices.items():
-                rank = max(indices) + 1
-                if name not in finder.ranks and rank >= 2 and rank - 2 in indices:
-                    finder.ranks[name] = (rank, ())
-            known = self._known[id(unit)] = UnitHints(
-                unit, finder.ranks, frozenset(finder.asserted), frozenset(finder.guards)
-            )
-        return known
-
-
-class _Finder(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.ranks: dict[str, tuple[int, tuple[str, ...]]] = {}
-        self.indices: dict[str, set[int]] = {}
-        self.asserted: set[int] = set()
-        self.guards: set[int] = set()
-
-    def visit_If(self, node: cst.If) -> None:
-        last = node.body.body[-1] if node.body.body else None
-        if isinstance(last, cst.SimpleStatementLine):
-            last = last.body[-1]
-        if isinstance(last, cst.Raise) and node.orelse is None:
-            self.guards.add(id(node.test))
-
-    def visit_Assert(self, node: cst.Assert) -> None:
-        inner = _Comparisons()
-        node.test.visit(inner)
-        self.asserted |= inner.found
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        for target in node.targets:
-            if isinstance(target.target, (cst.Tuple, cst.List)):
-                self._unpacked([e.value for e in target.target.elements], target.target.elements, node.value)
-
-    def _unpacked(self, names: list[cst.BaseExpression], elements: Any, value: cst.BaseExpression) -> None:
-        if any(isinstance(e, cst.StarredElement) for e in elements):
-            return
-        texts = [n.value if isinstance(n, cst.Name) else "" for n in names]
-        owner = _shape_owner(value)
-        if owner is not None:
-            self.ranks.setdefault(owner, (len(texts), tuple(texts)))
-        elif isinstance(value, (cst.Tuple, cst.List)):
-            starred = [i for i, e in enumerate(value.elements) if isinstance(e, cst.StarredElement)]
-            for at in starred[:1]:
-                owner = _shape_owner(value.elements[at].value)
-                rank = len(texts) - (len(value.elements) - 1)
-                if owner is not None and len(starred) == 1:
-                    self.ranks.setdefault(owner, (rank, tuple(texts[at : at + rank])))
-                elif owner is None and len(starred) == 1:
-                    inner = value.elements[at].value
-                    if isinstance(inner, cst.Subscript):
-                        self._sliced(inner, rank)
-
-    def _sliced(self, node: cst.Subscript, count: int) -> None:
-        owner = _shape_owner(node.value)
-        piece = node.slice[0].slice
-        if owner is not None and isinstance(piece, cst.Slice) and isinstance(piece.lower, cst.UnaryOperation):
-            self.ranks.setdefault(owner, (max(count, 2), ()))
-
-    def visit_Call(self, node: cst.Call) -> None:
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("stride", "size") and len(node.args) == 1:
-            self._index(node.func.value, node.args[0].value)
-
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        if (
-            isinstance(node.value, cst.Attribute)
-            and node.value.attr.value == "shape"
-            and isinstance(node.slice[0].slice, cst.Index)
-        ):
-            self._index(node.value.value, node.slice[0].slice.value)
-
-    def _index(self, owner: cst.BaseExpression, index: cst.BaseExpression) -> None:
-        if isinstance(owner, cst.Name) and isinstance(index, cst.Integer):
-            self.indices.setdefault(owner.value, set()).add(int(index.value))
-
-
-class _Comparisons(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[int] = set()
-
-    def visit_Comparison(self, node: cst.Comparison) -> None:
-        self.found.add(id(node))
-
-
-def _shape_owner(node: cst.BaseExpression) -> str | None:
-    """``x`` of ``x.shape`` and ``x.size()``."""
-    if (
-        isinstance(node, cst.Call)
-        and not node.args
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in ("size", "stride")
-    ):
-        node = node.func
-    elif not (isinstance(node, cst.Attribute) and node.attr.value == "shape"):
-        return None
-    return node.value.value if isinstance(node.value, cst.Name) else None
-
-
-# -------------------------------------------------------------------------------------------------------------- models
-
-
-class ExampleModels(Models):
-    """What the evaluator knows of everything outside the source, with torch's functions on example tensors."""
-
-    def __init__(self, models: Models) -> None:
-        self.triton = models.triton
-
-    def call(self, interpreter: Interpreter, function: External, call: Call) -> Any:
-        path = self.canonical(function.path)
-        if isinstance(interpreter, ExampleInterpreter):
-            if path == "torch.autograd.Context":
-                return call.unknown("a context is called")
-            if path in ("triton.cdiv", "triton.next_power_of_2") and isinstance(call.argument(0, "x"), Tensor):
-                return call.argument(0, "x")
-            if path.startswith(("torch.", "einops.")):
-                result = torch_calls.function(path, call, interpreter.plan.sizes)
-                if result is not None:
-                    return result
-        return super().call(interpreter, function, call)
-
-    def instance_attribute(self, interpreter: Interpreter, value: Instance, name: str, place: Place) -> Any:
-        if isinstance(value, Tensor):
-            return torch_calls.attribute(value, name)
-        if isinstance(value, Shape) and name == "numel":
-            return Builtin("numel", lambda call: torch_calls.method(value.of, "numel", call))
-        if value.cls == External("torch.device"):
-            return Obstacle(f"{name} of a device is not known", place)
-        if value.cls == External("torch.autograd.Context"):
-            return _context_attribute(value, name, place)
-        return super().instance_attribute(interpreter, value, name, place)
-
-    def decorate(self, interpreter: Interpreter, wrapper: Any, function: Any, place: Place) -> Any:
-        """Decorators that make no kernel leave a function as it is: they check, cache, dispatch or make inputs contiguous."""
-        if isinstance(function, UserFunction) and isinstance(
-            wrapper, (UserFunction, BoundMethod, Partial, Obstacle, UserClass, External)
-        ):
-            text = function.statement.decorator_text if function.statement is not None else ""
-            if not _MAKES_KERNELS.search(text) and not (isinstance(wrapper, External) and "triton" in wrapper.path):
-                return (
-                    super().decorate(interpreter, wrapper, function, place)
-                    if isinstance(wrapper, External) and (wrapper.path.startswith(("builtins.", "functools.")))
-                    else function
-                )
-        if isinstance(function, UserClass) and isinstance(wrapper, Obstacle):
-            return function
-        return super().decorate(interpreter, wrapper, function, place)
-
-
-def example_project(project: Project) -> Project:
-    """The same files, seen with example tensors."""
-    view = copy.copy(project)
-    view.models = ExampleModels(project.models)
-    return view
-
-
-def _context_attribute(value: Instance, name: str, place: Place) -> Any:
-    if name == "save_for_backward":
-        return Builtin(name, lambda call: value.attributes.__setitem__("saved_tensors", tuple(call.arguments)))
-    if name in ("mark_non_differentiable", "set_materialize_grads", "mark_dirty"):
-        return Builtin(name, lambda call: None)
-    if name == "needs_input_grad":
-        return Instance(External("torch.autograd.NeedsInputGrad"))
-    if name == "saved_variables":
-        return value.attributes.get("saved_tensors", Obstacle("no tensors were saved", place))
-    return Obstacle(f"ctx.{name} is not known", place)
-
-
-def is_autograd(cls: UserClass) -> bool:
-    """Whether a class of the source is a ``torch.autograd.Function``."""
-    return any(isinstance(base, External) and base.path.startswith("torch.autograd") for base in cls.ancestry())
-
-
-def apply(interpreter: Interpreter, cls: Any, call: Call) -> Any:
-    """``Function.apply``: the forward pass, and then the backward pass with gradients like the outputs."""
-    if not isinstance(cls, UserClass):
-        return call.unknown("an unknown autograd function is applied")
-    context = Instance(External("torch.autograd.Context"))
-    forward = cls.lookup("forward")
-    try:
-        setup = cls.lookup("setup_context")
-    except KeyError:
-        setup = None
-    arguments = list(call.arguments) if setup is not None else [context, *call.arguments]
-    result = interpreter.call(forward, arguments, call.keywords, call.place, call.open)
-    if setup is not None:
-        interpreter.call(setup, [context, tuple(call.arguments), result], {}, call.place)
-    try:
-        backward = cls.lookup("backward")
-    except KeyError:
-        return result
-    outputs = result if isinstance(result, tuple) else (result,)
-    gradients: list[Any] = [
-        torch_calls.like(o, geometry=torch_calls.contiguous(o.geometry)) if isinstance(o, Tensor) else None
-        for o in outputs
-    ]
-    if isinstance(result, Obstacle):
-        gradients = [result.again()]
-    with contextlib.suppress(Raised):
-        interpreter.call(backward, [context, *gradients], {}, call.place)
-    return result

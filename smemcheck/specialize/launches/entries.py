@@ -28,6 +28,11 @@ class Entry:
     def key(self) -> tuple[str, int]:
         return self.module.path, self.statement.index
 
+    @property
+    def is_private(self) -> bool:
+        """Whether only its own package is meant to call it."""
+        return (self.statement.defined_name or "").startswith("_")
+
 
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
@@ -87,11 +92,7 @@ class Callers:
     def _applies(self, key: tuple[str, int]) -> bool:
         """Whether a function wraps an autograd function: users call it, whatever else does."""
         statement = self.entries[key].statement
-        return (
-            statement.kind == "def"
-            and ".apply(" in statement.text
-            and not (statement.defined_name or "_").startswith("_")
-        )
+        return statement.kind == "def" and ".apply(" in statement.text and not self.entries[key].is_private
 
     def reaching(self, path: str, name: str, line: int) -> list[tuple[Entry, bool]]:
         """Definitions that may lead to a launch of the kernel ``name`` defined on ``line``, and whether nothing leads to them.

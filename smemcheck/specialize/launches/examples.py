@@ -11,9 +11,10 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.values import Blocked, Call, External, Instance, Obstacle, Place, Raised, UserClass, UserFunction
-from smemcheck.specialize.launches.engine import ExampleInterpreter, apply, is_autograd
+from smemcheck.specialize.launches.autograd import apply, is_autograd
+from smemcheck.specialize.launches.engine import ExampleInterpreter
 from smemcheck.specialize.launches.entries import Entry
-from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
+from smemcheck.specialize.launches.tensors import Geometry, GuessedNumber, Tensor, tensor
 
 _TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size)\b"
 _INTEGER_NAME = re.compile(
@@ -90,6 +91,7 @@ class _Facts:
     annotation: str
     is_tensor: bool
     compared: bool  # with None
+    compared_around: bool  # with None, in the same file under the same name
     texts: tuple[str, ...]  # that it is compared with
     dimensions: tuple[str, ...] | None  # their names, from its documentation
 
@@ -121,7 +123,8 @@ def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, 
     texts = _texts(name, text)
     if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
         texts = list(dict.fromkeys([*texts, *_texts(name, around)]))
-    return _Facts(annotation, is_tensor, compared, tuple(texts), documented.get(name))
+    compared_around = compared or bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", around))
+    return _Facts(annotation, is_tensor, compared, compared_around, tuple(texts), documented.get(name))
 
 
 def example_arguments(
@@ -221,8 +224,9 @@ class _Example:
                 return found
         elif facts.compared:
             return self.choose(self.optional, (None, 0.5 if _FLOAT_NAME.search(name) else self.tensor))
-        if facts.is_tensor:
-            return self.tensor()
+        if facts.is_tensor or _SIDE_TENSOR.match(name):
+            absent = facts.compared_around and not annotation
+            return self.choose("absent", (self.tensor, None)) if absent else self.tensor()
         if _INTEGER_TENSOR.search(name) and not annotation:
             return self.choose("index", (None, self.tensor))
         if facts.texts or name in _NAMED:
@@ -232,7 +236,7 @@ class _Example:
         if _FLOAT_NAME.search(name):
             return self.float()
         if len(name) > 1 and _INTEGER_NAME.match(name):
-            return _integer(name, self.sizes)
+            return GuessedNumber(_integer(name, self.sizes))
         guessed = self.tensor()
         guessed.attributes["<guessed>"] = True
         return guessed
@@ -316,4 +320,6 @@ def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, names: 
         group = "wide"
     else:
         group = "side" if _SIDE_TENSOR.match(name) else "float"
-    return tensor(interpreter.callers_dtype(group, name), geometry, assumed=True, name=name)
+    made = tensor(interpreter.callers_dtype(group, name), geometry, assumed=True, name=name)
+    made.given = True
+    return made

@@ -14,14 +14,19 @@ from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
-from smemcheck.specialize.launches.engine import ExampleInterpreter, Hints, Launch, Plan, example_project
+from smemcheck.specialize.launches.engine import ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
 from smemcheck.specialize.launches.examples import start
+from smemcheck.specialize.launches.hints import Hints
+from smemcheck.specialize.launches.library import example_project
+from smemcheck.specialize.launches.plans import Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered
 from smemcheck.specialize.launches.tensors import Sizes
 
-MOST_RUNS = 48  # of one entry that users call
-_MOST_INNER_RUNS = 16  # of one that other entries call
+MOST_RUNS = 160  # of one entry that users call
+_MOST_INNER_RUNS = 24  # of one that other entries call
+_FEWEST_RUNS = 40, 16  # of either that are made however long they take
+_MOST_STEPS = 80_000  # of the runs of one entry
 MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
@@ -31,23 +36,25 @@ _WIDE = Sizes(dimension=128)
 _ONE = Sizes(batch=1)
 
 COSTS = {
-    "optional": 1.6,
-    "index": 1.4,
+    "optional": 1.2,
+    "needed": 0.1,  # nothing is launched without it
+    "absent": 2.4,
+    "index": 1.0,
     "flag": 1.6,
     "output": 1.6,
     "text": 1.8,
-    "value": 2.4,
+    "value": 1.6,
     "one": 2.6,
     "dtype": 2.2,
     "condition": 3.0,
     "form": 1.8,
-    "all optional": 1.5,
+    "all optional": 0.7,
     "all flags": 2.2,
     "wide": 0.9,
     "batch of one": 1.5,
     "one head": 2.6,
     "one step": 3.0,
-    "single": 1.3,
+    "single": 1.0,
     "other index": 1.0,
     "narrow": 2.6,
     "mixed": 2.2,
@@ -103,15 +110,19 @@ class Launches:
         self.callers = callers or Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
         self.consulted_target = False  # whether some run was told something of the device
         self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
+        self.solved: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)  # by entry: sizes that fail its checks
         self.run_entries: set[tuple[str, int]] = set()
         self.signatures: dict[tuple[str, int], set[Hashable]] = defaultdict(set)
         self.found: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
+        kinds = self.signatures[(path, line)]
         for entry, outermost in self.callers.reaching(path, name, line):
-            if len(self.signatures[(path, line)]) >= ENOUGH and not outermost:
+            if len(kinds) >= ENOUGH and not outermost:
                 break
+            if kinds and not outermost and entry.is_private:
+                continue
             if entry.key not in self.run_entries:
                 self.run_entries.add(entry.key)
                 self._explore(entry, outermost)
@@ -126,23 +137,39 @@ class Launches:
         tried: set[Hashable] = set()
         dead: set[Hashable] = set()  # choices that changed no launch
         outcomes: dict[Hashable, Hashable] = {}  # what a run that choices were changed from launched
-        runs = fruitless = 0
-        most = MOST_RUNS if outermost else _MOST_INNER_RUNS
-        while queue and runs < most and fruitless < MOST_FRUITLESS:
+        core: tuple[tuple[Hashable, int], ...] = ()  # choices without which nothing is launched
+        plain: Hashable = None  # what the plainest plan launches
+        runs = steps = 0
+        fruitless = 0.0
+        most, fewest = (MOST_RUNS, _FEWEST_RUNS[0]) if outermost else (_MOST_INNER_RUNS, _FEWEST_RUNS[1])
+        while queue and fruitless < MOST_FRUITLESS and (runs < fewest or (runs < most and steps < _MOST_STEPS)):
             _, _, plan, parent = heapq.heappop(queue)
+            if core and not plan.choices:
+                plan = replace(plan, choices=core)
             effective = _effective(plan, kinds_of_choices)
             if effective in tried or not dead.isdisjoint(plan.choices):
                 continue
             tried.add(effective)
             runs += 1
             interpreter, plan = self._fitting(entry, plan)
+            steps += interpreter.steps
             news, outcome = self._note(entry, plan, interpreter, 0.0 if outermost else _INNER)
             kinds_of_choices.update(choice.kind for choice in interpreter.choices.values())
             outcomes[effective] = outcome
-            if parent is not None and outcomes.get(parent) == outcome:
+            if plan.moves == ("needed",) and interpreter.launches and not core:
+                core = plan.choices
+            if plain is None or plan.moves == ("needed",):
+                plain = outcome
+            before = outcomes.get(parent)
+            if before and (before == outcome or not outcome):
                 dead.add(plan.choices[-1])
+            if parent is not None and before == outcome:
+                fruitless += 0.5
                 continue
-            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 3)
+            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 2)
+            only_sizes = plan.moves and plan.choices == core and outcome == plain
+            if plan.moves != ("needed",) and (only_sizes or (not interpreter.launches and (core or plan.moves))):
+                continue
             others = [*self._dtypes_to_run(plan, interpreter), *_flips(plan, interpreter), *_beyond(plan, interpreter)]
             for other in others:
                 changed = other.choices != plan.choices
@@ -195,17 +222,36 @@ class Launches:
         return first
 
     def _run(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, bool]:
+        """One run; once more when a size failed a check that tells which one passes."""
+        solved = self.solved[entry.key]
+        interpreter = self._run_once(entry, replace(plan, sizes=_solved(plan.sizes, solved)))
+        solved.update(interpreter.solved)
+        if _solved(plan.sizes, interpreter.solved) != plan.sizes:
+            interpreter = self._run_once(entry, replace(plan, sizes=_solved(plan.sizes, solved)))
+        return interpreter, interpreter.failed
+
+    def _run_once(self, entry: Entry, plan: Plan) -> ExampleInterpreter:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
-        raised = True
         try:
             start(interpreter, entry)
-            raised = False
-        except (Raised, Blocked, RecursionError):
-            pass  # launches made before that point count
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            pass  # an example that makes no sense costs its run only
+        except (Raised, Blocked, RecursionError):  # launches made before that point count
+            interpreter.failed = True
+        except (
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ):  # an example that makes no sense costs its run only
+            interpreter.failed = True
         self.consulted_target |= interpreter.consulted_target
-        return interpreter, raised
+        return interpreter
+
+
+def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
+    """The sizes with those that failed a check replaced."""
+    names = ("dimension", "sequence", "heads", "groups", "batch")
+    changes = {name: solved[getattr(sizes, name)] for name in names if getattr(sizes, name) in solved}
+    return replace(sizes, **changes)
 
 
 def cost_of(plan: Plan) -> float:
@@ -267,12 +313,11 @@ def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
         for other in range(choice.count):
             if other != choice.taken:
                 sizes = replace(plan.sizes, batch=1) if choice.kind == "index" and other else plan.sizes
-                yield replace(
-                    plan,
-                    choices=(*plan.choices, (choice.key, other)),
-                    sizes=sizes,
-                    moves=(*plan.moves, "one" if choice.kind == "value" and other == 2 else choice.kind),
-                )
+                move = "one" if choice.kind == "value" and other == 2 else choice.kind
+                if choice.kind == "optional" and not interpreter.launches:
+                    move = "needed"
+                choices = (*plan.choices, (choice.key, other))
+                yield replace(plan, choices=choices, sizes=sizes, moves=(*plan.moves, move))
 
 
 def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_gitignore: bool) -> Iterator[Module]:

@@ -87,8 +87,12 @@ class Geometry:
     def settled(self) -> list[int]:
         if self.dims is not None:
             return self.dims
-        deepest = max((i + 1 if i >= 0 else -i for i in self.known), default=0)
-        return self.settle(max(deepest, self.sizes.rank))
+        return self.settle(max(self.deepest, self.sizes.rank))
+
+    @property
+    def deepest(self) -> int:
+        """The rank that the dimensions asked for need at least."""
+        return max((i + 1 if i >= 0 else -i for i in self.known), default=0)
 
     def size(self, index: int, name: str = "") -> int:
         """The size of one dimension. Raises :class:`IndexError`."""
@@ -115,6 +119,10 @@ class Geometry:
     def permuted(self, order: Sequence[int]) -> Geometry:
         dims, strides = self.settled(), self.all_strides()
         return Geometry(self.sizes, [dims[i] for i in order], [strides[i] for i in order])
+
+
+class GuessedNumber(int):
+    """A number for a parameter that only its name makes one. What is computed from it is a plain number."""
 
 
 class CallersDtype(External):
@@ -163,6 +171,7 @@ class Tensor(Instance):
     geometry: Any = None
     assumed: bool = False
     name: str = ""
+    given: bool = False  # the caller's own, not one made from another
 
     @property
     def integral(self) -> bool:

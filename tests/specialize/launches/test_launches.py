@@ -370,3 +370,44 @@ def test_sums_of_integers_are_64_bit(read):
         "    if cu_seqlens is not None:\n        cu_seqlens = triton.cdiv(cu_seqlens, 64).cumsum(-1)\n    kernel[(1,)](x",
     )
     assert {lengths for (lengths,) in pairs(specializations(read, text), "cu_seqlens")} == {None, "*i64"}
+
+
+CHECKED = """
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def kernel(x, w, b, lower, out, D: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, D)
+    v = tl.load(x + i) * tl.load(w + i) + lower
+    if ACTIVATION == "silu":
+        v += tl.load(b + i)
+    tl.store(out + i, v)
+
+def _launch(x, w, b: torch.Tensor, lower, activation):
+    if b is not None:
+        assert b.is_contiguous()
+    kernel[(1,)](x, w, b, lower, torch.empty_like(x), D=x.shape[-1], ACTIVATION=activation)
+
+def run(x: torch.Tensor, weight: torch.Tensor = None, bias: torch.Tensor = None, lower: float = -1.0, activation: str | None = None):
+    assert x.shape[-1] <= 16, "narrow rows only"
+    if not (-5 <= lower < 0):
+        raise ValueError(lower)
+    _launch(x, weight * 2, bias, lower, activation)
+"""
+
+
+def test_a_size_that_fails_a_check_takes_the_one_that_passes(read):
+    assert pairs(specializations(read, CHECKED), "D") == {(16,)}
+
+
+def test_of_several_allowed_sizes_the_examples_are_taken(read):
+    text = CHECKED.replace("assert x.shape[-1] <= 16", "assert x.shape[-1] in (32, 128, 256)")
+    assert pairs(specializations(read, text), "D") == {(32,), (128,)}
+
+
+def test_an_optional_tensor_without_which_nothing_runs_is_given(read):
+    first = types_of(specializations(read, CHECKED)[0])
+    assert (first["w"], first["b"], first["ACTIVATION"]) == ("*fp16", None, None)
+
+
+def test_texts_are_those_that_the_file_compares_the_name_with(read):
+    assert pairs(specializations(read, CHECKED), "ACTIVATION") == {(None,), ("silu",)}

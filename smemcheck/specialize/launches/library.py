@@ -1,0 +1,83 @@
+"""What lies outside the source, as an example run sees it: torch's functions make example tensors, decorators do nothing."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from smemcheck.source.interpreter import Interpreter
+from smemcheck.source.models import Models
+from smemcheck.source.project import Project
+from smemcheck.source.values import (
+    BoundMethod,
+    Builtin,
+    Call,
+    External,
+    Instance,
+    Obstacle,
+    Partial,
+    Place,
+    UserClass,
+    UserFunction,
+)
+from smemcheck.specialize.launches import torch_calls
+from smemcheck.specialize.launches.autograd import context_attribute
+from smemcheck.specialize.launches.engine import ExampleInterpreter
+from smemcheck.specialize.launches.tensors import Shape, Tensor
+
+_MAKES_KERNELS = re.compile(r"(?<!torch\.)jit|tun|heuristic|compile_kernel", re.IGNORECASE)
+
+
+class ExampleModels(Models):
+    """What the evaluator knows of everything outside the source, with torch's functions on example tensors."""
+
+    def __init__(self, models: Models) -> None:
+        self.triton = models.triton
+
+    def call(self, interpreter: Interpreter, function: External, call: Call) -> Any:
+        path = self.canonical(function.path)
+        if isinstance(interpreter, ExampleInterpreter):
+            if path == "torch.autograd.Context":
+                return call.unknown("a context is called")
+            if path in ("triton.cdiv", "triton.next_power_of_2") and isinstance(call.argument(0, "x"), Tensor):
+                return call.argument(0, "x")
+            if path.startswith(("torch.", "einops.")):
+                result = torch_calls.function(path, call, interpreter.plan.sizes)
+                if result is not None:
+                    return result
+        return super().call(interpreter, function, call)
+
+    def instance_attribute(self, interpreter: Interpreter, value: Instance, name: str, place: Place) -> Any:
+        if isinstance(value, Tensor):
+            return torch_calls.attribute(value, name)
+        if isinstance(value, Shape) and name == "numel":
+            return Builtin("numel", lambda call: torch_calls.method(value.of, "numel", call))
+        if value.cls == External("torch.device"):
+            return Obstacle(f"{name} of a device is not known", place)
+        if value.cls == External("torch.autograd.Context"):
+            return context_attribute(value, name, place)
+        return super().instance_attribute(interpreter, value, name, place)
+
+    def decorate(self, interpreter: Interpreter, wrapper: Any, function: Any, place: Place) -> Any:
+        """Decorators that make no kernel leave a function as it is: they check, cache, dispatch or make inputs contiguous."""
+        if isinstance(function, UserFunction) and isinstance(
+            wrapper, (UserFunction, BoundMethod, Partial, Obstacle, UserClass, External)
+        ):
+            text = function.statement.decorator_text if function.statement is not None else ""
+            if not _MAKES_KERNELS.search(text) and not (isinstance(wrapper, External) and "triton" in wrapper.path):
+                return (
+                    super().decorate(interpreter, wrapper, function, place)
+                    if isinstance(wrapper, External) and (wrapper.path.startswith(("builtins.", "functools.")))
+                    else function
+                )
+        if isinstance(function, UserClass) and isinstance(wrapper, Obstacle):
+            return function
+        return super().decorate(interpreter, wrapper, function, place)
+
+
+def example_project(project: Project) -> Project:
+    """The same files, seen with example tensors."""
+    view = copy.copy(project)
+    view.models = ExampleModels(project.models)
+    return view
