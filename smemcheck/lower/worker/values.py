@@ -7,6 +7,8 @@ import importlib
 import types
 from typing import Any, Callable, Dict
 
+from . import torch_limits
+
 # Python modules whose functions Triton lets a kernel call on constants (triton/runtime/jit.py, DependenciesFinder).
 ALLOWED_ROOTS = ("triton", "math", "copy")
 
@@ -50,6 +52,8 @@ class Placeholder:
 def attribute(path: str) -> Any:
     """What a dotted path under ``triton`` (or ``math``, ``copy``) leads to; a :class:`Placeholder` when nothing."""
     parts = path.split(".")
+    if parts[0] == "torch" and len(parts) == 2 and torch_limits.member(parts[1]) is not None:
+        return torch_limits.member(parts[1])
     if parts[0] not in ALLOWED_ROOTS:
         return Placeholder(f"{path} is not Triton's")
     found: Any = importlib.import_module(parts[0])
