@@ -14,6 +14,7 @@ from smemcheck.model import Assumption, Kernel, Parameter, Site, Specialization,
 from smemcheck.source.values import UserFunction
 from smemcheck.specialize.bind import Evaluates, without_value
 from smemcheck.specialize.comments import values_in_comments
+from smemcheck.specialize.descriptors import with_hook_shapes
 from smemcheck.specialize.dtypes import is_integer, value_text
 from smemcheck.specialize.given import Argument, argument_given, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import KernelUse, Kind, ParameterKind, parameter_kinds
@@ -44,7 +45,7 @@ def specialize(
         reasons = [answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Unknown)]
         return of_lines or (reasons[0] if reasons else Unknown("it has no definition on any target", site.position),)
     try:
-        use = parameter_kinds(kernel)
+        use = with_hook_shapes(parameter_kinds(kernel), site, project)
     except (SyntaxError, RecursionError) as error:
         return (Unknown(f"the kernel's body cannot be read: {error}", site.position),)
     bound = [_Given(comments, "a comment at the kernel"), _Given(settings.bind, "--bind")]

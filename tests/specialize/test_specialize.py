@@ -266,6 +266,33 @@ def test_a_config_may_set_a_plain_argument(read):
     assert answers[0].constexprs == (("split", 1),)
 
 
+def test_descriptors_have_the_block_shape_that_a_hook_sets(read):
+    """The first offset says nothing of the shape, and the second one is a sum."""
+    sites, project = read(
+        """
+        def set_shapes(nargs):
+            rows = nargs["BLOCK_M"]
+            nargs["x_desc"].block_shape = [1, nargs["BLOCK_M"], BLOCK_K]  # one page at a time
+            nargs["y_desc"].block_shape = [rows, 64]
+
+        def another(nargs):
+            nargs["x_desc"].block_shape = [2, 2, 2]
+
+        @triton.autotune([triton.Config({"BLOCK_M": 128, "BLOCK_K": 64}, pre_hook=set_shapes)], key=[])
+        @triton.jit
+        def kernel(x_desc, y_desc, n, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+            x = x_desc.load([n, n + BLOCK_M, 0])
+            y_desc.store([n * BLOCK_M, 0], x)
+        """
+    )
+    (specialization,) = specialize(sites[0], project, Settings(), ())
+    answer = bind(sites[0], specialization, sites[0].answers["sm_90"].configs[0], SM_90, project)
+    types = dict(answer.signature)
+    assert (types["x_desc"], types["y_desc"]) == ("tensordesc<fp16[1, 128, 64]>", "tensordesc<fp16[128, 64]>")
+    reasons = {a.parameter: a.because for a in specialization.assumptions}
+    assert reasons["x_desc"].endswith("; its block shape is what the configs' pre_hook sets")
+
+
 def test_descriptors_get_the_block_shape_of_the_config(read):
     sites, project = read(
         """
