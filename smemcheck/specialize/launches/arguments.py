@@ -112,9 +112,9 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
+    if isinstance(value, (GuessedNumber, float, bool)) and kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):
+        return None, ""  # the caller's value is a tensor
     if isinstance(value, GuessedNumber):
-        if kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):  # the caller's value is a tensor
-            return None, ""
         frozen = int(value)
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 

@@ -411,3 +411,21 @@ def test_an_optional_tensor_without_which_nothing_runs_is_given(read):
 
 def test_texts_are_those_that_the_file_compares_the_name_with(read):
     assert pairs(specializations(read, CHECKED), "ACTIVATION") == {(None,), ("silu",)}
+
+
+SCALAR_TENSOR = """
+@triton.autotune([triton.Config({})], key=[])
+@triton.jit
+def kernel(x, out, alpha, do, N):
+    i = tl.arange(0, 64)
+    tl.store(out + i, tl.load(x + i) * tl.load(alpha).to(tl.float32) + tl.load(do + i))
+
+def scaled(x, alpha, do):
+    kernel[(1,)](x, torch.empty_like(x), alpha, do, x.shape[-1])
+"""
+
+
+def test_what_the_kernel_loads_from_is_a_tensor_whatever_its_name_suggests(read):
+    """``alpha`` is mostly a number and ``do`` looks like a flag."""
+    first = types_of(specializations(read, SCALAR_TENSOR)[0])
+    assert (first["alpha"], first["do"]) == ("*fp16", "*fp16")
