@@ -312,7 +312,8 @@ class Footprint:
     are ``None`` unless the job asked for them; ``register_files`` then tells AMD's ``vgpr``, ``agpr``, ``sgpr`` and ``scratch``
     (bytes per thread) apart. ``registers_at_least`` is known without being asked for on NVIDIA's targets: registers per
     thread that hold the data at the kernel's fullest moment, whatever ptxas does (``lower/worker/registers.py`` says what is
-    counted and what is not); ``None`` for AMD and for warp specialisation. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
+    counted and what is not); ``None`` for AMD and for warp specialisation. Footprints with the same ``code_digest`` are of the
+    same code; it is empty where that is not known. ``method`` is ``"allocation"`` (stopped after the shared-memory allocation)
     or ``"full"``.
     """
 

@@ -258,6 +258,7 @@ def decode(answer: Mapping[str, Any], triton: str, *, cached: bool = False) -> O
         registers_at_least=answer.get("registers_at_least"),
         register_files=tuple(answer.get("register_files", {}).items()),
         method=answer["method"],
+        code_digest=answer.get("code_digest", ""),
         cached=cached,
     )
 

@@ -59,6 +59,11 @@ def requests(source: str, target: str, configs: list[Config]) -> list[Any]:
     return [lowering.Request(json.loads(json.dumps(encode(one))), functions) for one in made]
 
 
+def codes(source: str, target: str, configs: list[Config]) -> list[str]:
+    lower = lowering.Lower()
+    return [lower(one, False, None, "allocation")["code_digest"] for one in requests(source, target, configs)]
+
+
 def answered(monkeypatch: pytest.MonkeyPatch, source: str, target: str, configs: list[Config]) -> tuple[list[int], int]:
     """Bytes of shared memory for each config, each equal to what it is alone, and how many were lowered for that."""
     lowered = []
@@ -102,3 +107,13 @@ def test_registers_are_another_question():
     lower = lowering.Lower()
     assert "registers" not in lower(one, False, None, "allocation")
     assert lower(one, True, None, "allocation")["registers"] > 0
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_configs_of_the_same_code_are_known_by_it(target):
+    two, three = codes(WITHOUT_LOOP, target, staged(2, 3))
+    assert two == three
+    two, three, again = codes(WITH_LOOP, target, staged(2, 3, 3))
+    assert two != three
+    assert three == again
+    assert len(set(codes(WITHOUT_LOOP, target, [Config((("B", 64),), num_warps=warps) for warps in (4, 8)]))) == 2

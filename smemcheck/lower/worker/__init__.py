@@ -12,4 +12,4 @@ internals stands in ``versions``; everything else goes through ``triton.compile`
 """
 
 # Raised with any change of the job's or the answer's form; part of the key under which answers are kept.
-PROTOCOL = 2
+PROTOCOL = 3

@@ -139,11 +139,9 @@ class Lowering:
         ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
         (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
         """
-        options = dict(self.request.options.__dict__)
-        if "scf.for" not in self.text and options["num_stages"] > 0:
-            del options["num_stages"]
-        everything = repr((self.text, sorted(options.items()), self.request.target, asked))
-        return hashlib.blake2b(everything.encode(), digest_size=20).digest()
+        has_loop = "scf.for" in self.text or self.request.options.num_stages < 1
+        digest: bytes = _digest(self.request, self.text, has_loop, *asked).digest()
+        return digest
 
 
 def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
@@ -157,7 +155,10 @@ def _allocate(lowering: Lowering) -> Dict[str, Any]:
     stages = _stages(request)
     module = stages["ttir"](lowering.module, metadata)
     module = stages["ttgir"](module, metadata)
-    registers_at_least = _registers_at_least(request, module)
+    text = plain_text_of(module)
+    registers_at_least = _registers_at_least(request, text)
+    # After TTGIR the number of stages is read by AMD's backend only (lower_instruction_sched_hints).
+    code = _digest(request, text, request.target.backend == "hip" and "scf.for" in text)
     _run_until_stop(request, stages["llir"], module, metadata)
     prefix = request.internals.prefix
     shared = module.get_int_attr(f"{prefix}.shared")
@@ -173,16 +174,24 @@ def _allocate(lowering: Lowering) -> Dict[str, Any]:
         else warps * request.target.warp_size,
         "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at),
         "registers_at_least": registers_at_least,
+        "code_digest": code.hexdigest()[:16],
         "method": "allocation",
     }
 
 
-def _registers_at_least(request: Request, module: Any) -> Optional[int]:
+def _digest(request: Request, text: str, stages_matter: bool, *asked: Any) -> Any:
+    """Of a module and of what the stages after it read."""
+    options = {name: item for name, item in request.options.__dict__.items() if stages_matter or name != "num_stages"}
+    everything = repr((text, sorted(options.items()), request.target, asked))
+    return hashlib.blake2b(everything.encode(), digest_size=20)
+
+
+def _registers_at_least(request: Request, text: str) -> Optional[int]:
     """A lower bound, which a text that is not understood must not cost the rest of the answer; of NVIDIA's targets alone."""
     if request.target.backend != "cuda":
         return None
     try:
-        return registers.at_least(plain_text_of(module))
+        return registers.at_least(text)
     except Exception:  # noqa: BLE001 (a Triton that prints otherwise)
         return None
 
@@ -293,4 +302,4 @@ def _lower(lowering: Lowering, registers: bool, limit: Optional[int]) -> Dict[st
     full = compile_fully(request)
     if any(full[name] != answer[name] for name in ("shared_memory", "tensor_memory", "num_warps")):
         return full
-    return {**full, "buffers": answer["buffers"], "registers_at_least": answer["registers_at_least"]}
+    return {**answer, **full, "buffers": answer["buffers"]}
