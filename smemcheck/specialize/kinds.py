@@ -49,6 +49,7 @@ class ParameterKind:
 
     ``type`` is Triton's type; a descriptor's block shape may hold names of constexprs (``tensordesc<fp16[BLOCK_M, 64]>``),
     or ``?`` where it could not be told. ``is_settled``: an annotation says it, so nothing else is possible.
+    ``is_accessed``: memory is read or written through it, so it is no number whatever its name suggests.
     """
 
     parameter: str
@@ -57,6 +58,7 @@ class ParameterKind:
     because: str
     position: Position
     is_settled: bool = False
+    is_accessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,8 @@ class _Judge:
             element, because, position = self._element(name)
             where = position or (self.reached[name].position if name in self.reached else self.position)
             reason = f"{self.pointers[name]}; {because}" if because else self.pointers[name]
-            return ParameterKind(name, Kind.POINTER, f"*{element}", reason, where)
+            reached = name in self.reached
+            return ParameterKind(name, Kind.POINTER, f"*{element}", reason, where, is_accessed=reached)
         return self._number(name)
 
     def _element(self, name: str) -> tuple[str, str, Position | None]:

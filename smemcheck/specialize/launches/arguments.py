@@ -112,7 +112,8 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if isinstance(frozen, tuple) and not parameter.is_constexpr:
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
-    if isinstance(value, (GuessedNumber, float, bool)) and kind.kind in (Kind.POINTER, Kind.DESCRIPTOR):
+    no_number = kind.is_accessed or (isinstance(value, GuessedNumber) and kind.kind is Kind.POINTER)
+    if (no_number or kind.kind is Kind.DESCRIPTOR) and isinstance(value, (GuessedNumber, float, bool)):
         return None, ""  # the caller's value is a tensor
     if isinstance(value, GuessedNumber):
         frozen = int(value)

@@ -428,4 +428,5 @@ def scaled(x, alpha, do):
 def test_what_the_kernel_loads_from_is_a_tensor_whatever_its_name_suggests(read):
     """``alpha`` is mostly a number and ``do`` looks like a flag."""
     first = types_of(specializations(read, SCALAR_TENSOR)[0])
-    assert (first["alpha"], first["do"]) == ("*fp16", "*fp16")
+    assert first["alpha"].startswith("*")
+    assert first["do"].startswith("*")
