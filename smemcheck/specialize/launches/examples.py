@@ -200,7 +200,8 @@ class _Example:
             return None
         if not facts.is_tensor and (facts.texts or "str" in annotation):
             return self.choose("text", [None, *(facts.texts or _NAMED.get(name, []))])
-        if facts.is_tensor or (not annotation and not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)):
+        tensor_like = not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)
+        if facts.is_tensor or (not annotation and (tensor_like or _INTEGER_TENSOR.search(name))):
             return self.choose(self.optional, (None, self.tensor))
         if "float" in annotation or (_FLOAT_NAME.search(name) and not annotation):
             return self.choose("value", (None, 0.5, 1))
@@ -250,7 +251,9 @@ class _Example:
                 return tuple(self.tensor() for _ in range(2))
             if facts.says("int") or facts.says("float"):
                 return self.choose("form", (self.tensor, 0.5 if facts.says("float") else _integer(name, self.sizes)))
-            return self.choose(self.optional, (None, self.tensor), 1) if absent or facts.compared else self.tensor()
+            if absent or facts.compared:
+                return self.choose(self.optional, (None, self.tensor), 1)
+            return self.choose("absent", (self.tensor, None)) if facts.compared_around else self.tensor()
         if facts.says("dtype"):
             own = self.interpreter.callers_dtype("float", name)
             return self.choose("dtype", (own, External("torch.float32")))
