@@ -134,7 +134,7 @@ class Module:
         self.text = text
         self.name = name
         self.is_package = is_package
-        self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.namespace
+        self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.effects
         self.binders: dict[str, tuple[int, ...]] = {}  # likewise
 
     @cached_property

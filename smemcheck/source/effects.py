@@ -1,0 +1,136 @@
+"""What running a top-level statement can bind or change, told from its text and its tree without running it."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import libcst as cst
+
+from smemcheck.source.imports import dotted
+from smemcheck.source.module import Module, Statement, SyntaxProblem
+from smemcheck.source.operations import MUTATING
+from smemcheck.source.statements import bound_and_changed
+
+_CHANGES = re.compile(
+    r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
+)
+
+
+def binds(statement: Statement) -> frozenset[str]:
+    """The names that a top-level statement may bind; empty when it cannot be parsed."""
+    cache = statement.module.bound_names
+    if statement.index in cache:
+        return cache[statement.index]
+    if statement.defined_name is not None:
+        names = frozenset({statement.defined_name})
+    elif statement.kind == "def":
+        names = frozenset()
+    else:
+        try:
+            names = frozenset(_bound_in(statement.unit.tree))
+        except SyntaxProblem:
+            names = frozenset()
+    cache[statement.index] = names
+    return names
+
+
+def touched(statement: Statement) -> list[str]:
+    """The names that a statement binds or whose objects it changes: what is not known when it could not be run."""
+    try:
+        _, changed = (
+            bound_and_changed(statement.unit.tree) if statement.kind not in ("def", "class") else (set(), set())
+        )
+    except SyntaxProblem:
+        changed = set()
+    return sorted(binds(statement) | changed)
+
+
+class _Imports(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
+        bound = dotted(node.name).partition(".")[0] if node.asname is None else dotted(node.asname.name)
+        self.names.add(bound)
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return False
+
+
+def _bound_in(tree: cst.CSTNode) -> set[str]:
+    bound, _ = bound_and_changed(tree)
+    imports = _Imports()
+    tree.visit(imports)
+    return bound | imports.names
+
+
+def binders(module: Module, name: str) -> tuple[int, ...]:
+    """The statements of a module that can bind ``name``."""
+    found = module.binders.get(name)
+    if found is None:
+        found = module.binders[name] = tuple(i for i in module.mentioning(name) if may_bind(module.statements[i], name))
+    return found
+
+
+def may_bind(statement: Statement, name: str) -> bool:
+    """Whether running the statement can bind ``name``."""
+    if statement.kind in ("def", "class"):
+        return statement.defined_name == name
+    # A simple statement without an assignment behind the name binds nothing: the common case, decided without parsing.
+    assigns = rf"\b{re.escape(name)}\b(?:[^=]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:"
+    if statement.kind == "simple" and not re.search(assigns, statement.text):
+        return False
+    return name in binds(statement)
+
+
+def mentioning_or_calling(module: Module, name: str) -> list[int]:
+    """Statements that mention ``name``, or call a function of the module that changes the object behind it."""
+    found = list(module.mentioning(name))
+    for index in module.mentioning(name):
+        statement = module.statements[index]
+        if statement.kind == "def" and statement.defined_name and _changes_global(statement, name):
+            found.extend(i for i in module.mentioning(statement.defined_name) if i > index)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def may_change(statement: Statement, name: str, module: Module) -> bool:
+    """Whether running the statement can change the object that ``name`` stands for, in place."""
+    if statement.kind in ("import", "from", "class"):
+        return False
+    if statement.kind == "def":
+        called = re.findall(r"@\s*(\w+)", statement.decorator_text)
+        return any(_changes_global(function, name) for word in called for function in _functions(module, word))
+    called = re.findall(r"(\w+)\s*\(", statement.text)
+    given = name in statement.mentions
+    for function in (function for word in called for function in _functions(module, word)):
+        if _changes_global(function, name) or (given and _CHANGES.search(function.definition_text)):
+            return True
+    if not given or not _CHANGES.search(statement.text):
+        # Whether a function of another module changes what it is given is found by calling it, where that is all it is for.
+        return given and bool(re.match(r"[\w.]+\(", statement.text))
+    try:
+        _, changed = bound_and_changed(statement.unit.tree)
+    except SyntaxProblem:
+        return False
+    if name in changed:
+        return True
+    # ``for c in NAME: c.kwargs[...] = …`` and ``other = NAME; other.append(…)`` change it under another name.
+    return bool(changed) and statement.kind in ("for", "while", "with", "if", "try")
+
+
+def _functions(module: Module, name: str) -> list[Statement]:
+    """The functions of that name at the module's top level."""
+    statements = (module.statements[index] for index in module.mentioning(name))
+    return [statement for statement in statements if statement.kind == "def" and statement.defined_name == name]
+
+
+def _changes_global(function: Statement, name: str) -> bool:
+    """Whether the function, when it is called, may change the object of the module's name ``name``."""
+    pattern = rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)"
+    return name in function.mentions and bool(re.search(pattern, function.definition_text))
