@@ -44,7 +44,7 @@ from smemcheck.specialize.launches.plans import Choice, Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
 from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Tensor
 
-LIMITS = Limits(steps=60_000, size=20_000, depth=40, paths=8)
+LIMITS = Limits(steps=20_000, size=20_000, depth=40, paths=8)
 
 
 class ExampleInterpreter(Interpreter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -146,6 +147,7 @@ def cases_of(name: str, source: str, known: Value) -> list[Value]:
     return list(_cases(name, source)) if isinstance(known, int) else []
 
 
+@functools.lru_cache(maxsize=4096)
 def _texts(name: str, source: str) -> list[str]:
     """The strings that a name is compared with."""
     word = re.escape(name)
@@ -161,6 +163,7 @@ def _is_flag(name: str, source: str) -> bool:
     return _FLAG_NAME.search(name) is not None or re.search(tested, source, re.MULTILINE) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def _cases(name: str, source: str) -> list[int]:
     """The values that comparisons with small numbers tell apart: a parameter that stands for one of a few modes."""
     if _SIZE_NAME.search(name):

@@ -14,7 +14,7 @@ from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
-from smemcheck.specialize.launches.engine import ExampleInterpreter
+from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
 from smemcheck.specialize.launches.examples import start
 from smemcheck.specialize.launches.hints import Hints
@@ -166,7 +166,8 @@ class Launches:
             if parent is not None and before == outcome:
                 fruitless += 0.5
                 continue
-            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 2)
+            endless = not interpreter.launches and interpreter.steps >= LIMITS.steps
+            fruitless = 0 if news else fruitless + (1 if interpreter.launches else 6 if endless else 2)
             only_sizes = plan.moves and plan.choices == core and outcome == plain
             if plan.moves != ("needed",) and (only_sizes or (not interpreter.launches and (core or plan.moves))):
                 continue
