@@ -15,7 +15,7 @@ from smemcheck.specialize.kinds import Kind, ParameterKind
 from smemcheck.specialize.launches.plans import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import GuessedNumber, Tensor
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedNumber, Tensor
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 
@@ -102,6 +102,8 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if dtype is not None:
         name = canonical_dtype(plan.dtype_path(dtype))
         return (Argument("constexpr", Dtype("i1" if name == "u1" else name)), "a dtype") if name else (None, "")
+    if isinstance(value, Instance) and value.cls == DESCRIPTOR and not parameter.is_constexpr:
+        return _descriptor_argument(value, plan), "a descriptor of a tensor"
     if isinstance(value, Instance) and "value" not in value.attributes:
         return None, ""
     frozen: Value | Unknown = freeze(value)
@@ -118,6 +120,18 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     if isinstance(value, GuessedNumber):
         frozen = int(value)
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
+
+
+def _descriptor_argument(value: Instance, plan: Plan) -> Argument | None:
+    """The type of a tensor descriptor; ``None`` for a dummy block shape, which a config's hook replaces."""
+    base, block = value.attributes.get("base"), value.attributes.get("block_shape")
+    dtype = dtype_of(base.dtype) if isinstance(base, Tensor) else None
+    name = canonical_dtype(plan.dtype_path(dtype)) if dtype is not None else None
+    if name is None or not isinstance(block, (list, tuple)) or not all(isinstance(size, int) for size in block):
+        return None
+    if all(size == 1 for size in block):
+        return None
+    return Argument(f"tensordesc<{name}[{', '.join(map(str, block))}]>")
 
 
 def _tensor_argument(

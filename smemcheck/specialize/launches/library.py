@@ -24,7 +24,7 @@ from smemcheck.source.values import (
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.autograd import context_attribute
 from smemcheck.specialize.launches.engine import ExampleInterpreter
-from smemcheck.specialize.launches.tensors import Shape, Tensor
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, Shape, Tensor, shape_of
 
 _MAKES_KERNELS = re.compile(r"(?<!torch\.)jit|tun|heuristic|compile_kernel", re.IGNORECASE)
 
@@ -42,6 +42,8 @@ class ExampleModels(Models):
                 return call.unknown("a context is called")
             if path in ("triton.cdiv", "triton.next_power_of_2") and isinstance(call.argument(0, "x"), Tensor):
                 return call.argument(0, "x")
+            if path in (DESCRIPTOR.path, f"{DESCRIPTOR.path}.from_tensor"):
+                return _descriptor(path, call)
             if path.startswith(("torch.", "einops.")):
                 result = torch_calls.function(path, call, interpreter.plan.sizes)
                 if result is not None:
@@ -74,6 +76,19 @@ class ExampleModels(Models):
         if isinstance(function, UserClass) and isinstance(wrapper, Obstacle):
             return function
         return super().decorate(interpreter, wrapper, function, place)
+
+
+def _descriptor(path: str, call: Call) -> Instance:
+    """A host-side descriptor (triton/tools/tensor_descriptor.py): its tensor and the shape of the blocks it loads."""
+    whole = path == DESCRIPTOR.path
+    names = ("base", "shape", "strides", "block_shape") if whole else ("base", "block_shape")
+    given = {
+        name: call.argument(index, "tensor" if name == "base" and not whole else name)
+        for index, name in enumerate(names)
+    }
+    if not whole and isinstance(given["base"], Tensor):
+        given |= {"shape": shape_of(given["base"]), "strides": given["base"].geometry.all_strides()}
+    return Instance(DESCRIPTOR, given)
 
 
 def example_project(project: Project) -> Project:

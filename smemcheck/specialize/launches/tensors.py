@@ -15,6 +15,7 @@ from typing import Any
 from smemcheck.source.values import External, Instance
 
 TENSOR = External("torch.Tensor")
+DESCRIPTOR = External("triton.tools.tensor_descriptor.TensorDescriptor")
 
 _BATCH = re.compile(r"(?i)^(b|bs|bsz|nb|z|batch\w*)$")
 _DIMENSION = re.compile(

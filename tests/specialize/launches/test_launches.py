@@ -430,3 +430,26 @@ def test_what_the_kernel_loads_from_is_a_tensor_whatever_its_name_suggests(read)
     first = types_of(specializations(read, SCALAR_TENSOR)[0])
     assert first["alpha"].startswith("*")
     assert first["do"].startswith("*")
+
+
+DESCRIPTORS = """
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def copy(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK
+    y.store([i, 0], x.load([i, 0]))
+
+def run(x: torch.Tensor):
+    n, d = x.shape
+    y = torch.empty(n, d, dtype=torch.float32)
+    block = [128, d]
+    copy[(4,)](TensorDescriptor.from_tensor(x, block), TensorDescriptor(y, y.shape, y.stride(), block), n, BLOCK=128)
+"""
+
+
+def test_a_descriptor_has_the_dtype_of_its_tensor_and_the_block_that_the_launch_gives(read, tmp_path):
+    _, project = read(DESCRIPTORS)
+    (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
+    first = types_of(specialize(site, project, Settings(), ())[0])
+    assert (first["x"], first["y"]) == ("tensordesc<fp16[128, 64]>", "tensordesc<fp32[128, 64]>")
