@@ -34,10 +34,11 @@ from smemcheck.source.values import (
     Place,
     TunerValue,
     UserClass,
+    UserFunction,
 )
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.alternatives import NOTHING, entry_of_table
-from smemcheck.specialize.launches.autograd import apply, is_autograd
+from smemcheck.specialize.launches.autograd import apply, is_autograd, registered_backward
 from smemcheck.specialize.launches.checks import tested
 from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.plans import Choice, Launch, Plan
@@ -140,7 +141,11 @@ class ExampleInterpreter(Interpreter):
                 return arguments[0].geometry.settled()[0]
             if isinstance(arguments[0], Shape):
                 return len(arguments[0].of.geometry.settled())
-        return super().call(function, [_plain(a) for a in arguments], keywords, place, open_)
+        arguments = [_plain(a) for a in arguments]
+        result = super().call(function, arguments, keywords, place, open_)
+        if isinstance(function, UserFunction) and function.statement is not None and open_ is None:
+            registered_backward(self, function, arguments, keywords, result, place)
+        return result
 
     def launch(self, kernel: KernelValue, call: Call, outer: Any) -> None:
         """Note a launch: bind its arguments to the kernel's parameters, as ``JITFunction.run`` does."""

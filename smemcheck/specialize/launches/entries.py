@@ -69,6 +69,8 @@ class Callers:
         }
         names = {name}
         for module, statement in self._mentions.get(name, ()):
+            if "register_autograd(" in statement.text and module is entry.module:
+                yield from self._operators(module, statement)
             if statement.kind == "simple" and module is entry.module:  # apply_it = Function.apply
                 match = re.match(r"(\w+)\s*=[^=]", statement.text)
                 if match and match[1] != name:
@@ -88,6 +90,14 @@ class Callers:
                 here = module is entry.module or module.path in seen or alias != name or f".{name}" in statement.text
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
+
+    def _operators(self, module: Module, registration: Statement) -> Iterator[Entry]:
+        """The custom operators that a ``register_autograd`` is about."""
+        for statement in module.statements:
+            name = re.search(r"custom_op\(\s*(['\"][^'\"]+['\"])", statement.decorator_text)
+            of_name = name is not None and name[1] in registration.text
+            if of_name or registration.text.startswith(f"{statement.defined_name}.register_autograd("):
+                yield Entry(module, statement)
 
     def _applies(self, key: tuple[str, int]) -> bool:
         """Whether a function wraps an autograd function: users call it, whatever else does."""

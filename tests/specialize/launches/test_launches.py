@@ -453,3 +453,45 @@ def test_a_descriptor_has_the_dtype_of_its_tensor_and_the_block_that_the_launch_
     (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
     first = types_of(specialize(site, project, Settings(), ())[0])
     assert (first["x"], first["y"]) == ("tensordesc<fp16[128, 64]>", "tensordesc<fp32[128, 64]>")
+
+
+OPERATOR = """
+@triton.jit
+def scale_kernel(x, dy, dx, factor, D: tl.constexpr):
+    i = tl.arange(0, D)
+    tl.store(dx + i, tl.load(dy + i) * tl.load(x + i) * factor)
+
+@torch.library.custom_op("ours::scale", mutates_args=())
+def scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return torch.empty_like(x, dtype=torch.float32)
+
+def _setup(ctx, inputs, output):
+    x, ctx.factor = inputs
+    ctx.save_for_backward(x)
+
+def _backward(ctx, dy):
+    (x,) = ctx.saved_tensors
+    dx = torch.empty_like(x)
+    scale_kernel[(1,)](x, dy, dx, ctx.factor, D=x.shape[-1])
+    return dx, None
+
+REGISTRATION
+
+def run(x: torch.Tensor):
+    return scale(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "registration",
+    [
+        "scale.register_autograd(_backward, setup_context=_setup)",
+        "torch.library.register_autograd('ours::scale', _backward, setup_context=_setup)",
+    ],
+)
+def test_the_backward_pass_of_a_custom_operator_sees_what_its_context_saved(read, tmp_path, registration):
+    text = OPERATOR.replace("REGISTRATION", registration).replace('"ours::scale"', "'ours::scale'")
+    _, project = read(text)
+    (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
+    first = types_of(specialize(site, project, Settings(), ())[0])
+    assert first == {"x": "*fp16", "dy": "*fp32", "dx": "*fp16", "factor": "fp32", "D": 64}
