@@ -16,7 +16,7 @@ from smemcheck.model import Assumption, Dtype, Failure, FailureKind, Kernel, Par
 from smemcheck.specialize.dtypes import is_float, is_integer, is_pointer, value_text
 from smemcheck.specialize.given import argument_of_type
 from smemcheck.specialize.kinds import Kind, parameter_kinds
-from smemcheck.specialize.launches.guesses import cases_of, innermost_strides
+from smemcheck.specialize.launches.guesses import LARGEST_MODE, cases_of, innermost_strides
 
 _HOPELESS = re.compile(r"unexpected keyword argument|unrecognised|module .* has no attribute")
 """Messages about the kernel's text or its options: no other type or constant makes the kernel compile."""
@@ -64,6 +64,10 @@ class _Attempt:
         self.types: dict[str, Any] = dict(specialization.signature)
         self.constexprs: dict[str, Value] = dict(specialization.constexprs)
         self.source = "\n".join(function.source for function in kernel.functions) if kernel else ""
+        computed = {a.parameter for a in specialization.assumptions if "computed from example sizes" in a.because}
+        numbers = {n: v for n, v in self.constexprs.items() if n in computed and isinstance(v, int)}
+        self.nonsense = [n for n, value in numbers.items() if value <= 0]  # sizes of an example that does not fit
+        self.large = [n for n, value in numbers.items() if value > LARGEST_MODE]
         self.given = {a.parameter for a in specialization.assumptions if a.because.startswith("given ")}
         self.open = [a.parameter for a in specialization.assumptions if a.is_open and a.parameter in self.parameters]
 
@@ -207,7 +211,7 @@ def _other_elements(attempt: _Attempt) -> Iterator[dict[str, Any]]:
 def _other_cases(attempt: _Attempt) -> Iterator[dict[str, Any]]:
     """Flags, texts and modes that no launch says: all of them moved on, then one at a time."""
     moves: dict[str, list[Value]] = {}
-    for name in attempt.open:
+    for name in (*attempt.open, *attempt.large):  # a size where the kernel tells a few modes apart
         if _is_constant(attempt, name):
             known = attempt.constexprs.get(name)
             others = [value for value in cases_of(name, attempt.source, known) if value != known]
@@ -222,15 +226,16 @@ def _other_cases(attempt: _Attempt) -> Iterator[dict[str, Any]]:
 
 
 def _other_sizes(attempt: _Attempt) -> Iterator[dict[str, Any]]:
-    """All numbers above 8 that no launch says, in step."""
+    """All numbers above 8 that no launch says, and sizes of 0, in step."""
     names = [
         n
         for n in attempt.open
         if _is_constant(attempt, n)
         and isinstance(attempt.constexprs.get(n), int)
         and not isinstance(attempt.constexprs[n], bool)
-        and attempt.constexprs[n] > 8  # type: ignore[operator]
+        and attempt.constexprs[n] > LARGEST_MODE  # type: ignore[operator]
     ]
+    names += [n for n in attempt.nonsense if _is_constant(attempt, n)]
     strides = [n for n in names if "stride" in n.lower()]
     if strides and "must be 1" in attempt.failure.message:
         yield dict.fromkeys(strides, _Constant(1))

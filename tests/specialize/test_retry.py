@@ -218,3 +218,36 @@ def test_a_descriptor_needs_a_last_stride_of_1(tmp_path: Path) -> None:
     report = pipeline.check([str(tmp_path / "kernel.py")], settings, lower=lower)
     assert assumed(report, "stride_column")[0] == "1"
     assert dict(report.specializations[0].specialization.signature)["stride_row"] == "i32"
+
+
+MODES = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def kernel(x_ptr, n, NORM: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    if NORM == 1:
+        y = tl.abs(x)
+    elif NORM == 2:
+        y = x * x
+    tl.store(x_ptr + offsets, y)
+
+
+"""
+
+
+def test_a_size_gives_way_to_a_mode_where_the_kernel_tells_modes_apart(tmp_path: Path) -> None:
+    text = MODES + "def norm(x, length: int):\n    kernel[(1,)](x, x.numel(), NORM=length)\n"
+    report, _ = checked(tmp_path, text, lambda values: values["NORM"] == 2, refusal("NameError: y is not defined"))
+    assert assumed(report, "NORM")[0] == "2"
+
+
+def test_a_mode_that_the_launch_writes_out_stays_where_it_compiles(tmp_path: Path) -> None:
+    text = MODES + "def norm(x):\n    kernel[(1,)](x, x.numel(), NORM=16)\n"
+    report, _ = checked(tmp_path, text, lambda values: True, refusal("never"))
+    assert assumed(report, "NORM")[0] == "16"

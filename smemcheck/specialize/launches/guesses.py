@@ -23,7 +23,7 @@ _STRIDE = re.compile(r"(?i)^(\w*stride\w*?)(_?[a-z0-9])$")
 INNERMOST = "the last stride of a tensor is mostly 1"
 _DTYPE_NAME = re.compile(r"(?i)dtype$|(^|_)(acc|out|output|in|input|compute|element)_type$")
 _WIDE_DTYPE = re.compile(r"(?i)acc|compute")
-_LARGEST_MODE = 8  # a number above it is a size
+LARGEST_MODE = 8  # a number above it is a size
 _USUAL: tuple[tuple[re.Pattern[str], int, str], ...] = (
     (re.compile(r"(?i)^num_?stages$"), 3, "Triton's own default"),
     (re.compile(r"(?i)^num_?warps$"), 4, "Triton's own default"),
@@ -49,7 +49,7 @@ def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], else
     """The proposals with a value for every constexpr: numbers 64 and 128 in step, flags off and on."""
     needed = [p for p in site.parameters if p.is_constexpr and p.name not in elsewhere]
     source = _source(site)
-    start = [_without_strange_modes(one, needed, source) for one in proposals] or [Proposal({}, (), 1, 0)]
+    start = list(proposals) or [Proposal({}, (), 1, 0)]
     found: list[Proposal] = []
     unit_strides = innermost_strides(site)
     for proposal in start:
@@ -64,27 +64,6 @@ def _source(site: Site) -> str:
     """The text of the kernel and of what it calls: a flag is often compared in a function that it is passed to."""
     kernel = next((answer.kernel for answer in site.answers.values() if isinstance(answer.kernel, Kernel)), None)
     return "\n".join(function.source for function in kernel.functions) if kernel is not None else ""
-
-
-def _without_strange_modes(proposal: Proposal, needed: Sequence[Parameter], source: str) -> Proposal:
-    """The proposal without example sizes for what the kernel takes for one of a few modes, and without sizes of 0."""
-    strange = set()
-    for parameter in needed:
-        argument = proposal.arguments.get(parameter.name)
-        value = argument.value if argument is not None else None
-        if not isinstance(value, int) or isinstance(value, bool):
-            continue
-        no_mode = value > _LARGEST_MODE and _cases(parameter.name, source)
-        no_size = value <= 0 and _SIZE_NAME.search(parameter.name) and not _cases(parameter.name, source)
-        if no_mode or no_size:
-            strange.add(parameter.name)
-    if not strange:
-        return proposal
-    return replace(
-        proposal,
-        arguments={name: one for name, one in proposal.arguments.items() if name not in strange},
-        assumptions=tuple(one for one in proposal.assumptions if one.parameter not in strange),
-    )
 
 
 def innermost_strides(site: Site) -> set[str]:
@@ -171,7 +150,7 @@ def _cases(name: str, source: str) -> list[int]:
     found: set[int] = set()
     for operator, text in re.findall(rf"\b{re.escape(name)}\s*(==|!=|<=|>=|<|>)\s*(\d+)\b(?!\s*[.*/+-])", source):
         number = int(text)
-        if number > _LARGEST_MODE:
+        if number > LARGEST_MODE:
             return []
         found |= {number} if operator in {"==", "!="} else {number, number + (1 if operator in {"<=", ">"} else -1)}
     if len(found) == 1:
