@@ -36,10 +36,9 @@ def entry_of_table(
     if isinstance(key, Obstacle):
         taken = 0
     else:
-        if not all(isinstance(entry, (dict, tuple, list, ConfigValue, Instance)) for entry in entries):
-            return NOTHING
         at = [index for index, known in enumerate(table) if known == key]
-        if at and not _is_measured(written, frame):
+        configs = all(isinstance(entry, (dict, tuple, list, ConfigValue, Instance)) for entry in entries)
+        if at and not (configs and _is_measured(written, frame)):
             return NOTHING
         taken = at[0] if at else 0
     picked = interpreter.pick(("table", frame.module.path, id(written)), "table", len(entries), taken)

@@ -148,6 +148,18 @@ def test_a_table_by_a_key_that_is_no_size(report):
     assert options(report(text)) == {(256, 2, 3), (512, 4, 3), (2048, 16, 3)}
 
 
+def test_an_example_that_no_table_has_takes_one_of_its_entries(report):
+    text = """
+    DTYPES = {8: torch.int8, 16: torch.int16}
+
+    def run(x: torch.Tensor, width: int):
+        y = torch.empty(x.shape, dtype=DTYPES[width])
+        scale[(4,)](x, y, x.numel(), BLOCK=1024, num_warps=8)
+    """
+    found = report(text)
+    assert {dict(one.specialization.signature)["y"] for one in found.specializations} == {"*i8", "*i16"}
+
+
 def test_a_table_by_a_measured_size(report):
     text = """
     TABLE = {64: (256, 2), 4096: (512, 4), 65536: (2048, 16)}
