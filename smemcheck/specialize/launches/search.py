@@ -30,33 +30,33 @@ _MOST_STEPS = 80_000  # of the runs of one entry
 MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
-_INNER = 1.6  # how much later an inner function's launches come than those of a function that users call
+_INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
 _WIDE = Sizes(dimension=128)
 _ONE = Sizes(batch=1)
 
 COSTS = {
-    "optional": 1.2,
+    "optional": 0.9,
     "needed": 0.1,  # nothing is launched without it
     "absent": 2.4,
     "index": 1.0,
-    "flag": 1.6,
+    "flag": 1.5,
     "output": 1.6,
-    "text": 1.8,
-    "value": 1.6,
-    "one": 2.6,
+    "text": 1.4,
+    "value": 1.1,
+    "one": 2.0,
     "dtype": 2.2,
     "condition": 3.0,
-    "form": 1.8,
+    "form": 1.0,
     "all optional": 0.7,
     "all flags": 2.2,
     "wide": 0.9,
     "batch of one": 1.5,
     "one head": 2.6,
     "one step": 3.0,
-    "single": 1.0,
-    "other index": 1.0,
-    "narrow": 2.6,
+    "single": 0.7,
+    "other index": 0.6,
+    "narrow": 1.6,
     "mixed": 2.2,
     "other label": 3.0,
     "table": 0.8,
