@@ -67,6 +67,7 @@ class _Attempt:
         computed = {a.parameter for a in specialization.assumptions if "computed from example sizes" in a.because}
         numbers = {n: v for n, v in self.constexprs.items() if n in computed and isinstance(v, int)}
         self.nonsense = [n for n, value in numbers.items() if value <= 0]  # sizes of an example that does not fit
+        self.ones = [n for n, value in numbers.items() if value == 1]
         self.large = [n for n, value in numbers.items() if value > LARGEST_MODE]
         self.given = {a.parameter for a in specialization.assumptions if a.because.startswith("given ")}
         self.open = [a.parameter for a in specialization.assumptions if a.is_open and a.parameter in self.parameters]
@@ -104,6 +105,7 @@ class _Attempt:
             constexprs=tuple(constexprs.items()),
             divisible_by_16=frozenset(divisible),
             assumptions=tuple(self._again(a, texts) for a in self.specialization.assumptions),
+            launch_values=tuple((n, v) for n, v in self.specialization.launch_values if n not in changed),
         )
 
     def _again(self, assumption: Assumption, texts: Mapping[str, Any]) -> Assumption:
@@ -131,7 +133,7 @@ def _ways(failure: Failure) -> list[_Way]:
     if _ADDRESS.search(failure.message):
         return [_pointers, *ways]
     if _RUNTIME.search(failure.message):
-        return [_unit_strides, *ways]
+        return [_not_one, _unit_strides, *ways]
     if _NONE.search(failure.message):
         return [_not_none, _other_cases, _other_elements, _other_sizes]
     if _NAME.search(failure.message):
@@ -171,6 +173,16 @@ def _not_none(attempt: _Attempt) -> Iterator[dict[str, Any]]:
     for changed in (here, absent):
         if changed:
             yield dict(changed)
+
+
+def _not_one(attempt: _Attempt) -> Iterator[dict[str, Any]]:
+    """Sizes that are 1 in the example as any integers: a tensor of one row or column has no strides that a descriptor takes."""
+    ones = [n for n in attempt.ones if attempt.types[n] == "constexpr" and not attempt.parameters[n].is_constexpr]
+    line = attempt.refused_line()
+    here = [n for n in ones if re.search(rf"\b{re.escape(n)}\b", line)]
+    for names in (here, ones):
+        if names:
+            yield dict.fromkeys(names, "i32")
 
 
 def _unit_strides(attempt: _Attempt) -> Iterator[dict[str, Any]]:

@@ -251,3 +251,33 @@ def test_a_mode_that_the_launch_writes_out_stays_where_it_compiles(tmp_path: Pat
     text = MODES + "def norm(x):\n    kernel[(1,)](x, x.numel(), NORM=16)\n"
     report, _ = checked(tmp_path, text, lambda values: True, refusal("never"))
     assert assumed(report, "NORM")[0] == "16"
+
+
+def test_a_descriptor_has_no_strides_of_1_in_other_dimensions(tmp_path: Path) -> None:
+    """One of the example launches has a single column."""
+    text = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def kernel(x_ptr, m, n, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [BLOCK, BLOCK])
+    x.store([0, 0], x.load([0, 0]))
+
+
+def doubled(x):
+    kernel[(1,)](x, x.shape[0], 1)
+
+
+def widened(x):
+    kernel[(1,)](x, x.shape[0], x.shape[0] // x.shape[0])
+"""
+    failure = refusal(
+        "ValueError: Tensor descriptor strides must be 16-byte aligned, but got a stride of 1 * 2 = 2 bytes"
+    )
+    report, _ = checked(tmp_path, text, lambda values: values["n"] == "i32", failure)
+    assert assumed(report, "n")[0] == "i32"
+    assert "stride of 1 * 2" in assumed(report, "n")[1]
