@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 from generated import EXPRESSIONS, NAMES, PROGRAMS
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from smemcheck.config import Settings
@@ -111,6 +111,12 @@ def test_expressions(analysis, expression):
 
 
 @given(PROGRAMS)
+@example("a = list(reversed({1, 2}))\n")
+@example("c.update([0, 0])\n")
+@example("c.update([(0, 1), (0, 1, 2)])\n")
+@example("c.update([([], 1)])\n")
+@example("a = dict(b)\n")
+@example("a = dict([(b, 1)])\n")
 @settings(UNCHECKED, max_examples=100)
 def test_programs_inside_a_function(analysis, program):
     text = _one_function(program)

@@ -109,6 +109,28 @@ def _set_of(kind: type) -> Callable[[Call], Any]:
     return model
 
 
+def pairs_of(call: Call, source: Any) -> list[tuple[Any, Any]] | Obstacle:
+    """The keys and values that ``dict(source)`` and ``update(source)`` take; raises the program's errors."""
+    rows = iterate(call.interpreter, source, call.place)
+    if isinstance(rows, Obstacle):
+        return rows.again()
+    found: list[tuple[Any, Any]] = []
+    for row in rows:
+        items = iterate(call.interpreter, row, call.place)
+        if isinstance(items, Obstacle):
+            return items.again()
+        pair = list(items)
+        if len(pair) != 2:
+            reason = f"dictionary update sequence element #{len(found)} has length {len(pair)}; 2 is required"
+            raise Raised("ValueError", reason, place=call.place)
+        if isinstance(pair[0], Obstacle):
+            return pair[0].again()
+        if not is_hashable(pair[0]):
+            return unhashable(pair[0], call.place)
+        found.append((pair[0], pair[1]))
+    return found
+
+
 def _dict(call: Call) -> Any:
     result: dict[Any, Any] = {}
     if call.arguments:
@@ -116,16 +138,10 @@ def _dict(call: Call) -> Any:
         if isinstance(source, dict):
             result.update(source)
         else:
-            pairs = _elements(call, source)
+            pairs = pairs_of(call, source)
             if isinstance(pairs, Obstacle):
                 return pairs
-            for pair in pairs:
-                items = _elements(call, pair)
-                if isinstance(items, Obstacle):
-                    return items
-                if len(items) != 2 or isinstance(items[0], Obstacle):
-                    return first_obstacle(*items) or call.unknown("dict() is given something that is not pairs")
-                result[items[0]] = items[1]
+            result.update(pairs)
     if call.open is not None:
         return call.open.again()
     result.update(call.keywords)
@@ -293,6 +309,8 @@ def _next(call: Call) -> Any:
 
 
 def _reversed(call: Call) -> Any:
+    if isinstance(call.arguments[0], (set, frozenset)):
+        raise Raised("TypeError", "'set' object is not reversible", place=call.place)
     values = _elements(call, call.arguments[0])
     return values if isinstance(values, Obstacle) else values[::-1]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smemcheck.source.interpreter import iterate, type_name
-from smemcheck.source.models.builtins import sort, text_of
+from smemcheck.source.models.builtins import pairs_of, sort, text_of
 from smemcheck.source.operations import contains, equal, guarded, is_data, is_hashable
 from smemcheck.source.values import Blocked, Builtin, Call, Obstacle, Raised, first_obstacle
 
@@ -107,15 +107,16 @@ def _update(value: Any, call: Call) -> None:
         if isinstance(value, dict) and isinstance(argument, dict):
             value.update(argument)
             continue
+        if isinstance(value, dict):
+            pairs = pairs_of(call, argument)
+            if isinstance(pairs, Obstacle):
+                raise Blocked(Obstacle(f"a container is changed by something unknown: {pairs.reason}", pairs.place))
+            value.update(pairs)
+            continue
         elements = _known(call, argument, "a container is changed")
-        if isinstance(value, set):
-            if obstacle := first_obstacle(*elements):
-                raise Blocked(obstacle)
-            value.update(elements)
-        else:
-            for pair in elements:
-                key, item = pair
-                value[key] = item
+        if obstacle := first_obstacle(*elements):
+            raise Blocked(obstacle)
+        value.update(elements)
     if call.open is not None:
         raise Blocked(call.open)
     if isinstance(value, dict):
