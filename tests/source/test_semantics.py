@@ -64,23 +64,25 @@ def executed(text, names):
     return [space[name] for name in names]
 
 
-def typed(value):
-    """Equality that tells ``1`` from ``True`` and ``1.0``, and copes with nan."""
+def typed(value, around=()):
+    """Equality that tells ``1`` from ``True`` and ``1.0``, and copes with nan and with what holds itself."""
+    if any(value is outer for outer in around):
+        return "itself", ""
+    inside = (*around, value)
     if isinstance(value, (list, tuple)):
-        return type(value).__name__, [typed(v) for v in value]
+        return type(value).__name__, [typed(v, inside) for v in value]
     if isinstance(value, dict):
-        return "dict", [(typed(k), typed(v)) for k, v in value.items()]
+        return "dict", [(typed(k), typed(v, inside)) for k, v in value.items()]
     if isinstance(value, (set, frozenset)):
         return type(value).__name__, sorted(map(repr, value))
     return type(value).__name__, repr(value)
 
 
-def holds_unknown(value):
-    if isinstance(value, (list, tuple)):
-        return any(map(holds_unknown, value))
-    if isinstance(value, dict):
-        return any(map(holds_unknown, value.values()))
-    return isinstance(value, (Obstacle, External))
+def holds_unknown(value, around=()):
+    if any(value is outer for outer in around):
+        return False
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return isinstance(value, (Obstacle, External)) or any(holds_unknown(part, (*around, value)) for part in parts)
 
 
 def compare(found, expected):
@@ -113,6 +115,7 @@ def test_expressions(analysis, expression):
 @given(PROGRAMS)
 @example("a = list(reversed({1, 2}))\n")
 @example("c.update([0, 0])\n")
+@example("c.update(a=c)\nb.append(b)\n")
 @example("c.update([(0, 1), (0, 1, 2)])\n")
 @example("c.update([([], 1)])\n")
 @example("a = dict(b)\n")
