@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
@@ -88,8 +88,23 @@ class Recorded:
     effort: float
 
 
+@dataclass(slots=True)
+class _Exploration:
+    """What the runs of one entry launched, by kernel (the path and line of its ``def``). Nothing of other entries is in it:
+    so what is found for a kernel does not depend on which kernels were asked about before.
+    """
+
+    entry: Entry
+    outermost: bool
+    found: dict[tuple[str, int], list[Recorded]] = field(default_factory=lambda: defaultdict(list))
+    kinds: dict[tuple[str, int], set[Hashable]] = field(default_factory=lambda: defaultdict(set))
+    rank: int | None = None  # of tensors, with which it runs
+    solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
+    consulted_target: bool = False  # whether some run was told something of the device
+
+
 class Launches:
-    """The launches of a project's kernels. Entries are run once, whichever kernel asks first."""
+    """The launches of a project's kernels. Entries are run once for all kernels."""
 
     def __init__(
         self,
@@ -109,26 +124,27 @@ class Launches:
         self.remembered: Remembered = {}
         self.callers = callers or Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
         self.consulted_target = False  # whether some run was told something of the device
-        self.ranks: dict[tuple[str, int], int] = {}  # by entry: the rank of tensors with which it runs
-        self.solved: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)  # by entry: sizes that fail its checks
-        self.run_entries: set[tuple[str, int]] = set()
-        self.signatures: dict[tuple[str, int], set[Hashable]] = defaultdict(set)
-        self.found: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
+        self._explored: dict[tuple[tuple[str, int], bool], _Exploration] = {}
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
-        kinds = self.signatures[(path, line)]
+        kinds: set[Hashable] = set()
+        found: list[Recorded] = []
         for entry, outermost in self.callers.reaching(path, name, line):
             if len(kinds) >= ENOUGH and not outermost:
                 break
             if kinds and not outermost and entry.is_private:
                 continue
-            if entry.key not in self.run_entries:
-                self.run_entries.add(entry.key)
-                self._explore(entry, outermost)
-        return sorted(self.found[(path, line)], key=lambda one: one.effort)
+            explored = self._explored.get((entry.key, outermost))
+            if explored is None:
+                explored = self._explored[entry.key, outermost] = _Exploration(entry, outermost)
+                self._explore(explored)
+            self.consulted_target |= explored.consulted_target
+            kinds |= explored.kinds.get((path, line), set())
+            found += explored.found.get((path, line), [])
+        return sorted(found, key=lambda one: one.effort)
 
-    def _explore(self, entry: Entry, outermost: bool) -> None:
+    def _explore(self, exploration: _Exploration) -> None:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
         serial = itertools.count()
         queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in _PLANS]
@@ -141,7 +157,7 @@ class Launches:
         plain: Hashable = None  # what the plainest plan launches
         runs = steps = 0
         fruitless = 0.0
-        most, fewest = (MOST_RUNS, _FEWEST_RUNS[0]) if outermost else (_MOST_INNER_RUNS, _FEWEST_RUNS[1])
+        most, fewest = (MOST_RUNS, _FEWEST_RUNS[0]) if exploration.outermost else (_MOST_INNER_RUNS, _FEWEST_RUNS[1])
         while queue and fruitless < MOST_FRUITLESS and (runs < fewest or (runs < most and steps < _MOST_STEPS)):
             _, _, plan, parent = heapq.heappop(queue)
             if core and not plan.choices:
@@ -151,9 +167,9 @@ class Launches:
                 continue
             tried.add(effective)
             runs += 1
-            interpreter, plan = self._fitting(entry, plan)
+            interpreter, plan = self._fitting(exploration, plan)
             steps += interpreter.steps
-            news, outcome = self._note(entry, plan, interpreter, 0.0 if outermost else _INNER)
+            news, outcome = _note(exploration, plan, interpreter)
             kinds_of_choices.update(choice.kind for choice in interpreter.choices.values())
             outcomes[effective] = outcome
             if plan.moves == ("needed",) and interpreter.launches and not core:
@@ -176,44 +192,22 @@ class Launches:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
 
-    def _note(self, entry: Entry, plan: Plan, interpreter: ExampleInterpreter, penalty: float) -> tuple[int, Hashable]:
-        """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
-        news = 0
-        outcome: list[Hashable] = []
-        variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
-        for launch in interpreter.launches:
-            place = launch.kernel.function.place.position
-            key = (place.path, place.line)
-            for number, variant in enumerate(variants):
-                kinds = launch.kinds(variant)
-                if number == 0:
-                    outcome.append((key, kinds))
-                new = kinds not in self.signatures[key]
-                if new and len(self.signatures[key]) >= MOST_SIGNATURES:
-                    continue
-                self.signatures[key].add(kinds)
-                news += new
-                if new or number == 0:
-                    name = entry.statement.defined_name or ""
-                    self.found[key].append(Recorded(launch, variant, name, cost_of(variant) + penalty))
-        return news, tuple(outcome)
-
     def _dtypes_to_run(self, plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
         if interpreter.launches:
             yield from (one for one, free in _other_dtypes(plan, interpreter) if not free)
 
-    def _fitting(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
+    def _fitting(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
         """A run of the plan; when it raises without a launch, the same with tensors of other ranks."""
-        rank = self.ranks.get(entry.key)
+        rank = exploration.rank
         if rank is not None:
             plan = replace(plan, sizes=replace(plan.sizes, rank=rank))
-            return self._run(entry, plan)[0], plan
+            return self._run(exploration, plan)[0], plan
         first: tuple[ExampleInterpreter, Plan] | None = None
         for rank in (4, 3, 2):
             attempt = replace(plan, sizes=replace(plan.sizes, rank=rank))
-            interpreter, raised = self._run(entry, attempt)
+            interpreter, raised = self._run(exploration, attempt)
             if interpreter.launches and not raised:
-                self.ranks[entry.key] = rank
+                exploration.rank = rank
                 return interpreter, attempt
             if first is None or len(interpreter.launches) > len(first[0].launches):
                 first = interpreter, attempt
@@ -222,19 +216,19 @@ class Launches:
         assert first is not None
         return first
 
-    def _run(self, entry: Entry, plan: Plan) -> tuple[ExampleInterpreter, bool]:
+    def _run(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, bool]:
         """One run; once more when a size failed a check that tells which one passes."""
-        solved = self.solved[entry.key]
-        interpreter = self._run_once(entry, replace(plan, sizes=_solved(plan.sizes, solved)))
+        solved = exploration.solved
+        interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
         solved.update(interpreter.solved)
         if _solved(plan.sizes, interpreter.solved) != plan.sizes:
-            interpreter = self._run_once(entry, replace(plan, sizes=_solved(plan.sizes, solved)))
+            interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
         return interpreter, interpreter.failed
 
-    def _run_once(self, entry: Entry, plan: Plan) -> ExampleInterpreter:
+    def _run_once(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
         try:
-            start(interpreter, entry)
+            start(interpreter, exploration.entry)
         except (Raised, Blocked, RecursionError):  # launches made before that point count
             interpreter.failed = True
         except (
@@ -244,8 +238,32 @@ class Launches:
             ValueError,
         ):  # an example that makes no sense costs its run only
             interpreter.failed = True
-        self.consulted_target |= interpreter.consulted_target
+        exploration.consulted_target |= interpreter.consulted_target
         return interpreter
+
+
+def _note(exploration: _Exploration, plan: Plan, interpreter: ExampleInterpreter) -> tuple[int, Hashable]:
+    """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
+    news = 0
+    penalty = 0.0 if exploration.outermost else _INNER
+    outcome: list[Hashable] = []
+    variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
+    for launch in interpreter.launches:
+        place = launch.kernel.function.place.position
+        key = (place.path, place.line)
+        for number, variant in enumerate(variants):
+            kinds = launch.kinds(variant)
+            if number == 0:
+                outcome.append((key, kinds))
+            new = kinds not in exploration.kinds[key]
+            if new and len(exploration.kinds[key]) >= MOST_SIGNATURES:
+                continue
+            exploration.kinds[key].add(kinds)
+            news += new
+            if new or number == 0:
+                name = exploration.entry.statement.defined_name or ""
+                exploration.found[key].append(Recorded(launch, variant, name, cost_of(variant) + penalty))
+    return news, tuple(outcome)
 
 
 def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
