@@ -311,11 +311,22 @@ def each_config(case: SiteCase, wrong: Callable[[Config], str]) -> Iterator[Obse
 
 
 def doubtful_specializations(report: Report) -> frozenset[int]:
-    """Specialisations with assumptions under which no config compiles on any target: the assumptions are the likely cause."""
+    """Specialisations with assumptions under which no config compiles on any target: the assumptions are the likely cause,
+    unless what the compiler refuses is the kernel's text.
+    """
+    from smemcheck.specialize.retry import (
+        is_of_the_text,
+    )  # not at the top: a report that is read back needs no source stage
+
     compiles: dict[int, bool] = {}
     for result in report.results:
         if result.specialization is not None and not is_left_out(result):
-            failed = isinstance(result.outcome, Failure) and result.outcome.kind is FailureKind.COMPILATION_ERROR
+            outcome = result.outcome
+            failed = (
+                isinstance(outcome, Failure)
+                and outcome.kind is FailureKind.COMPILATION_ERROR
+                and not is_of_the_text(outcome)
+            )
             compiles[result.specialization] = compiles.get(result.specialization, False) or not failed
     return frozenset(
         index

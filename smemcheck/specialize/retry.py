@@ -18,7 +18,10 @@ from smemcheck.specialize.given import argument_of_type
 from smemcheck.specialize.kinds import Kind, parameter_kinds
 from smemcheck.specialize.launches.guesses import LARGEST_MODE, cases_of, innermost_strides
 
-_HOPELESS = re.compile(r"unexpected keyword argument|unrecognised|module .* has no attribute")
+_HOPELESS = re.compile(
+    r"unexpected keyword argument|unrecognised|module .* has no attribute|have been removed in favor of"
+    r"|Cannot access global variable"
+)
 """Messages about the kernel's text or its options: no other type or constant makes the kernel compile."""
 _ADDRESS = re.compile(r"ptr type|is_ptr|pointer")
 _SHAPE = re.compile(
@@ -34,7 +37,12 @@ _FLOATS = ("fp32", "bf16", "fp16")
 def may_retry(specialization: Specialization, failure: Failure) -> bool:
     """Whether an assumption, and not the kernel, is the likely cause of the compiler's refusal."""
     refused = failure.kind in (FailureKind.COMPILATION_ERROR, FailureKind.STATIC_ASSERTION)
-    return refused and specialization.recorded_line is None and not _HOPELESS.search(failure.message)
+    return refused and specialization.recorded_line is None and not is_of_the_text(failure)
+
+
+def is_of_the_text(failure: Failure) -> bool:
+    """Whether the compiler refuses the kernel's text or options as they stand, under whatever types and constants."""
+    return bool(_HOPELESS.search(failure.message))
 
 
 def next_assumptions(site: Site, specialization: Specialization, failure: Failure) -> Iterator[Specialization]:

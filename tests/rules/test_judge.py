@@ -96,3 +96,13 @@ def test_what_does_not_compile_as_it_was_assumed_is_unknown() -> None:
     assert {result.verdict.message for result in assumed.results} == {message}
     certain = doubted(report(pairs, [specialization()]))
     assert {result.verdict.kind for result in certain.results} == {VerdictKind.CRASHES}
+
+
+def test_what_no_assumption_can_change_is_certain() -> None:
+    """The text needs another Triton, so it ends the program under whatever types."""
+    failed = refuses(
+        FailureKind.COMPILATION_ERROR,
+        "NotImplementedError: Block pointers have been removed in favor of the tensor descriptor API",
+    )
+    (result,) = doubted(report({"sm_90": [(config(22), failed)]}, [specialization({"q": "*fp16"})])).results
+    assert result.verdict.kind is VerdictKind.CRASHES
