@@ -32,6 +32,10 @@ MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
+_DIMENSIONS = (64, 128, 32, 256)  # of heads, as recorded launches have them, the most common first
+_RESIZED = 16  # kinds of launches of a kernel that are shown with other dimensions
+_SHOWN = 8  # specialisations that a kernel has when the user does not say how many
+_NUDGE = 0.001  # a cost that decides between launches of the same cost
 _WIDE = Sizes(dimension=128)
 _ONE = Sizes(batch=1)
 
@@ -84,8 +88,13 @@ class Recorded:
 
     launch: Launch
     plan: Plan
-    entry: str
+    exploration: _Exploration
     effort: float
+
+    @property
+    def entry(self) -> str:
+        """The name of the definition that the run started from."""
+        return self.exploration.entry.statement.defined_name or ""
 
 
 @dataclass(slots=True)
@@ -100,6 +109,7 @@ class _Exploration:
     kinds: dict[tuple[str, int], set[Hashable]] = field(default_factory=lambda: defaultdict(set))
     rank: int | None = None  # of tensors, with which it runs
     solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
+    resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
     consulted_target: bool = False  # whether some run was told something of the device
 
 
@@ -142,7 +152,43 @@ class Launches:
             self.consulted_target |= explored.consulted_target
             kinds |= explored.kinds.get((path, line), set())
             found += explored.found.get((path, line), [])
-        return sorted(found, key=lambda one: one.effort)
+        return self._with_other_dimensions(sorted(found, key=lambda one: one.effort))
+
+    def _with_other_dimensions(self, found: list[Recorded]) -> list[Recorded]:
+        """The launches, those of each further kind with another dimension first, so that few specialisations show many.
+
+        Where there are few kinds, the first ones come with every dimension.
+        """
+        seen: dict[Hashable, Recorded] = {}
+        for one in found:
+            seen.setdefault(one.launch.kinds(one.plan), one)
+        distinct = list(seen.values())[:_RESIZED]
+        made: list[Recorded] = []
+        for number, one in enumerate(distinct):
+            rounds = max(1, _SHOWN // len(distinct))
+            for step in range(rounds):
+                dimension = _DIMENSIONS[(number + step) % len(_DIMENSIONS)]
+                other = self._resized(one, dimension)
+                if other is not None:
+                    # Before the original where it takes its place, after all else of its cost where it is one more.
+                    made.append(replace(other, effort=one.effort - _NUDGE if step == 0 else one.effort + step * _NUDGE))
+        return sorted([*made, *found], key=lambda one: one.effort)
+
+    def _resized(self, recorded: Recorded, dimension: int) -> Recorded | None:
+        """The same kind of launch with another dimension; ``None`` where nothing that is passed shows the dimension."""
+        plan, launch = recorded.plan, recorded.launch
+        passed = [value for value in launch.arguments.values() if type(value) is int]
+        if plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
+            return None
+        exploration = recorded.exploration
+        changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension))
+        if changed not in exploration.resized:
+            exploration.resized[changed] = self._run(exploration, changed)[0].launches
+        kinds, place = launch.kinds(plan), launch.kernel.function.place.position
+        for other in exploration.resized[changed]:
+            if other.kernel.function.place.position == place and other.kinds(changed) == kinds:
+                return replace(recorded, launch=other, plan=changed)
+        return None
 
     def _explore(self, exploration: _Exploration) -> None:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
@@ -261,8 +307,7 @@ def _note(exploration: _Exploration, plan: Plan, interpreter: ExampleInterpreter
             exploration.kinds[key].add(kinds)
             news += new
             if new or number == 0:
-                name = exploration.entry.statement.defined_name or ""
-                exploration.found[key].append(Recorded(launch, variant, name, cost_of(variant) + penalty))
+                exploration.found[key].append(Recorded(launch, variant, exploration, cost_of(variant) + penalty))
     return news, tuple(outcome)
 
 

@@ -70,7 +70,14 @@ def test_flags_and_optional_tensors_move_together_with_what_follows_from_them(re
 
 
 def test_sizes_are_swept_in_lockstep(read):
-    assert {(s["D"], s["BLOCK_D"]) for s in map(types_of, specializations(read, ATTENTION))} == {(64, 64), (128, 128)}
+    sizes = {(s["D"], s["BLOCK_D"]) for s in map(types_of, specializations(read, ATTENTION))}
+    assert sizes == {(64, 64), (128, 128), (32, 32), (256, 256)}
+
+
+def test_each_kind_of_launch_shows_another_size(read):
+    few = [types_of(s) for s in specializations(read, ATTENTION, cap=4)]
+    assert len({s["D"] for s in few}) == 4
+    assert len({(s["q"], s["HAS_BIAS"], s["CAUSAL"]) for s in few}) == 4
 
 
 def test_each_class_is_tried_in_16_and_32_bits(read):
