@@ -11,6 +11,7 @@ from smemcheck.source.imports import dotted
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.operations import MUTATING
 from smemcheck.source.statements import bound_and_changed
+from smemcheck.source.walk import walk
 
 _CHANGES = re.compile(
     r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
@@ -65,7 +66,7 @@ class _Imports(cst.CSTVisitor):
 def _bound_in(tree: cst.CSTNode) -> set[str]:
     bound, _ = bound_and_changed(tree)
     imports = _Imports()
-    tree.visit(imports)
+    walk(tree, imports)
     return bound | imports.names
 
 

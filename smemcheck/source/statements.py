@@ -28,6 +28,7 @@ from smemcheck.source.values import (
     Raised,
     UserClass,
 )
+from smemcheck.source.walk import walk
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 Signal = tuple[str, Any]
@@ -58,7 +59,7 @@ def is_generator(unit: Unit, node: cst.FunctionDef) -> bool:
     if "yield" not in unit.text:
         return False
     finder = _YieldFinder()
-    node.body.visit(finder)
+    walk(node.body, finder)
     return finder.found
 
 
@@ -239,7 +240,7 @@ class _Assigned(cst.CSTVisitor):
 def bound_and_changed(node: cst.CSTNode) -> tuple[set[str], set[str]]:
     """The names that running ``node`` may bind, and those whose objects it may change in place."""
     finder = _Assigned()
-    node.visit(finder)
+    walk(node, finder)
     return finder.bound, finder.changed
 
 
@@ -250,7 +251,7 @@ def forget(interpreter: Interpreter, nodes: Sequence[cst.CSTNode], obstacle: Obs
     """
     finder = _Assigned()
     for node in nodes:
-        node.visit(finder)
+        walk(node, finder)
         finder.note_target(node)
     if finder.leaves and interpreter.decide(
         Obstacle(f"whether a loop leaves early: {obstacle.reason}", obstacle.place)
