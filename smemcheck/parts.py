@@ -79,14 +79,16 @@ def with_kept(report: Report, kept: Kept | None, files: Sequence[str]) -> Report
     if kept is None:
         return report
     order = {path: index for index, path in enumerate(files)}
-    both = (report, _only(kept.report, kept.parts))
-    sites = [(which, index, site) for which, one in enumerate(both) for index, site in enumerate(one.sites)]
+    both = (report, kept.report)
+    sites = [(0, index, site) for index, site in enumerate(report.sites)]
+    sites += [(1, index, site) for index, site in enumerate(kept.report.sites) if site.position.path in kept.parts]
     sites.sort(key=lambda entry: (entry[2].kind is SiteKind.LAUNCH, order.get(entry[2].position.path, len(order))))
     site_numbers = {(which, index): number for number, (which, index, _) in enumerate(sites)}
     specialized = [
         (which, index, replace(one, site=site_numbers[which, one.site]))
         for which, whole in enumerate(both)
         for index, one in enumerate(whole.specializations)
+        if (which, one.site) in site_numbers
     ]
     specialized.sort(key=lambda entry: entry[2].site)
     numbers: Mapping[tuple[int, int | None], int] = {
@@ -98,41 +100,14 @@ def with_kept(report: Report, kept: Kept | None, files: Sequence[str]) -> Report
         )
         for which, whole in enumerate(both)
         for result in whole.results
+        if (which, result.site) in site_numbers
     ]
+    problems = [*report.problems, *(p for p in kept.report.problems if p.position.path in kept.parts)]
     return replace(
         report,
         triton=report.triton or kept.report.triton,
         sites=tuple(site for _, _, site in sites),
         specializations=tuple(one for _, _, one in specialized),
         results=tuple(sorted(results, key=lambda result: result.site)),
-        problems=tuple(
-            sorted((p for one in both for p in one.problems), key=lambda p: order.get(p.position.path, len(order)))
-        ),
-    )
-
-
-def _only(report: Report, files: Mapping[str, Basis]) -> Report:
-    """What a report says of these files; sites keep their numbers' order."""
-    numbers: dict[int, int] = {}
-    for index, site in enumerate(report.sites):
-        if site.position.path in files:
-            numbers[index] = len(numbers)
-    places = [index for index, one in enumerate(report.specializations) if one.site in numbers]
-    specializations = {index: number for number, index in enumerate(places)}
-    return replace(
-        report,
-        sites=tuple(report.sites[index] for index in numbers),
-        specializations=tuple(
-            replace(report.specializations[index], site=numbers[report.specializations[index].site]) for index in places
-        ),
-        results=tuple(
-            replace(
-                result,
-                site=numbers[result.site],
-                specialization=None if result.specialization is None else specializations[result.specialization],
-            )
-            for result in report.results
-            if result.site in numbers
-        ),
-        problems=tuple(problem for problem in report.problems if problem.position.path in files),
+        problems=tuple(sorted(problems, key=lambda problem: order.get(problem.position.path, len(order)))),
     )

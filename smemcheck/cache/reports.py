@@ -99,7 +99,7 @@ class ReportStore:
             scanned = [path for root in self._paths for path in self._python_files(root, [])]
             still = _still(_parts(parts), *changed, scanned, manifest)
             folders = tuple(path for path, entry in manifest.items() if len(entry) == 3)
-            files = tuple(path for path in manifest if path not in set(folders))
+            files = tuple(path for path, entry in manifest.items() if len(entry) != 3)
             return Kept(self._loaded(pickled), still, files, folders) if still else None
         except Exception:  # noqa: BLE001 - as above
             return None
