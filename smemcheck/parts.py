@@ -38,8 +38,18 @@ def parts_of(
         found = [reach(analysis, root, settings, kernels) for root in roots] if kernels else []
         return set().union(*(files for files, _ in found)), set(kernels).union(*(names for _, names in found))
 
+    lists = {
+        path: set().union(*(list_names(analysis.project, site) for site in sites[path]))
+        for path in files
+        if path not in earlier
+    }
+    # Every file is looked at once for all lists, and then only those that change something for each.
+    every = set().union(*lists.values())
+    changing = [path for path in files if every and any(True for _ in changes_in(analysis.project, path, every))]
     return {
-        path: earlier[path] if path in earlier else _basis(path, sites[path], files, analysis, leading_to)
+        path: earlier[path]
+        if path in earlier
+        else _basis(path, sites[path], lists[path], changing, analysis, leading_to)
         for path in files
     }
 
@@ -47,7 +57,8 @@ def parts_of(
 def _basis(
     path: str,
     sites: Sequence[Site],
-    scanned: Sequence[str],
+    lists: set[str],
+    changing: Sequence[str],
     analysis: Analysis,
     leading_to: Callable[[Collection[str]], tuple[set[str], set[str]]],
 ) -> Basis:
@@ -57,10 +68,9 @@ def _basis(
         return Basis(frozenset([path]), frozenset(), frozenset())
     files, names = leading_to(_kernels(module, sites))
     files.add(path)
-    lists = set().union(*(list_names(project, site) for site in sites))
     if lists:
         names |= lists
-        files |= {other for other in scanned if any(True for _ in changes_in(project, other, lists))}
+        files |= {other for other in changing if any(True for _ in changes_in(project, other, lists))}
     reached, modules = project.reach(files)
     return Basis(frozenset(reached), frozenset(names), frozenset(modules))
 

@@ -10,6 +10,7 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.module import Unit
+from smemcheck.source.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class _Finder:
                 self._assign(node)
             elif isinstance(node, cst.Assert):
                 inner = _Comparisons()
-                node.test.visit(inner)
+                walk(node.test, inner)
                 self.asserted |= inner.found
             elif isinstance(node, cst.If):
                 self._if(node)
