@@ -112,6 +112,14 @@ class Frame:
     depth: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Values that a test or a benchmark gives parameters of its function: rows of values for these names."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
 @dataclass(eq=False, slots=True)
 class UserFunction:
     """A function or lambda of the analysed source. Its body is parsed when it is called, not before."""
@@ -126,6 +134,7 @@ class UserFunction:
     owner: UserClass | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     qualifier: str = ""  # "staticmethod", "classmethod", "property", "cached_property" or ""
+    sweeps: tuple[Sweep, ...] = ()  # of a test or benchmark: together they say what it is called with
 
     @property
     def place(self) -> Place:

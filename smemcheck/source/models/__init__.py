@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from smemcheck.source.interpreter import Interpreter
-from smemcheck.source.models import builtins, libraries, methods, standard, torch_model, triton_model
+from smemcheck.source.models import builtins, libraries, methods, parametrized, standard, torch_model, triton_model
 from smemcheck.source.values import (
     BoundMethod,
     Builtin,
@@ -29,6 +29,7 @@ from smemcheck.source.values import (
 _FUNCTIONS = {
     **builtins.FUNCTIONS,
     **libraries.FUNCTIONS,
+    **parametrized.FUNCTIONS,
     **standard.FUNCTIONS,
     **torch_model.FUNCTIONS,
     **triton_model.FUNCTIONS,
@@ -225,7 +226,7 @@ class Models:
         if path.rpartition(".")[2] == "itemsize" and self.is_constant(value.path):
             return torch_model.itemsize(value.path)
         if self.is_constant(value.path) and value.path.startswith("torch.") and name == "is_floating_point":
-            return Builtin(name, lambda call: "float" in value.path)
+            return "float" in value.path
         if self.has(interpreter, value.path, name) is False:
             raise Raised("AttributeError", f"'{value.path}' has no attribute '{name}'", place=place)
         return External(path)
@@ -317,6 +318,8 @@ class Models:
             ("Error", "Exception", "Warning", "StopIteration", "Interrupt", "Exit")
         ):
             return Instance(External(path), {"args": tuple(call.arguments)})
+        if path.startswith("pytest.mark."):
+            return function
         if "autotun" in path.rpartition(".")[2] and "configs" in call.keywords:
             return triton_model.foreign_tuner(call, path)
         interpreter.may_raise(f"{path}()", call.place)
@@ -330,7 +333,7 @@ class Models:
         """Pass a function or class through one decorator. Unknown decorators of libraries make the result unknown."""
         if isinstance(wrapper, (External, Silent)):
             path = self.canonical(wrapper.path)
-            if path in _KEEPING_DECORATORS or isinstance(wrapper, Silent):
+            if path in _KEEPING_DECORATORS or path.startswith("pytest.mark.") or isinstance(wrapper, Silent):
                 return function
         if isinstance(wrapper, Obstacle) and isinstance(function, (UserFunction, KernelValue)):
             return Obstacle(f"a decorator is not known: {wrapper.reason}", wrapper.place or place)
