@@ -28,6 +28,7 @@ from smemcheck.model import (
 )
 from smemcheck.report.places import within_root
 from smemcheck.rules.occupancy import occupancy
+from smemcheck.specialize.dtypes import language_name
 
 SCHEMA = 1
 
@@ -61,7 +62,7 @@ def document(report: Report) -> dict[str, Any]:
 def value_as_json(value: Value) -> Any:
     """A constexpr value; what JSON has no word for becomes a table with one key that says what it is."""
     if isinstance(value, Dtype):
-        return {"dtype": value.name}
+        return {"dtype": language_name(value.name)}
     if isinstance(value, FunctionValue):
         return {"jit": value.name}
     if isinstance(value, AttributeValue):

@@ -28,6 +28,12 @@ def canonical_dtype(name: str) -> str | None:
     return CANONICAL.get(name.rpartition(".")[2])
 
 
+def language_name(dtype: str) -> str:
+    """The name that ``triton.language`` gives a dtype when it prints it: ``int8`` for ``i8``, ``fp16`` as it is."""
+    kind, width = dtype[:1], dtype[1:]
+    return f"{'int' if kind == 'i' else 'uint'}{width}" if kind in ("i", "u") and width.isdigit() else dtype
+
+
 def is_float(dtype: str) -> bool:
     """Whether the Triton dtype is a floating-point type."""
     return dtype.startswith(("fp", "bf"))
@@ -95,7 +101,7 @@ def type_of_value(value: Any) -> str:
 def value_text(value: Any) -> str:
     """A constexpr's value as a user would write it."""
     if isinstance(value, Dtype):
-        return f"tl.{value.name}"
+        return f"tl.{language_name(value.name)}"
     if isinstance(value, FunctionValue):
         return value.name
     if isinstance(value, AttributeValue):

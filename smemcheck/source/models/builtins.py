@@ -375,8 +375,9 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
 CONSTANTS: dict[str, Any] = {"NotImplemented": External("builtins.NotImplemented"), "__debug__": True}
 
 
+@functools.cache
 def builtin(name: str) -> Any:
-    """The builtin of that name; ``None`` when there is none."""
+    """The builtin of that name, always the same object; ``None`` when there is none."""
     if name in FUNCTIONS:
         return Builtin(name, FUNCTIONS[name])
     if name in CONSTANTS:

@@ -158,6 +158,8 @@ def _instance_of_external(call: Call, value: Any, cls: External) -> bool | Obsta
         }
         return isinstance(value, kinds[last]) if last in kinds else is_hashable(value)
     if isinstance(value, Instance) and isinstance(value.cls, External):
+        if value.cls.path == "torch.Tensor" and path in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+            return False  # code that tells parameters apart takes their data
         return value.cls.path == path or call.unknown(f"whether a {value.cls.path} is a {path} is not known")
     if isinstance(value, Instance):
         return cls in value.cls.ancestry() if isinstance(value.cls, UserClass) else False

@@ -233,7 +233,40 @@ def _device(call: Call) -> Any:
     )
 
 
+# Of floats: the largest finite number, the distance from 1 to the next one, the smallest normal number. IEEE 754, and for
+# 8 bits the OCP formats (torch/headeronly/util/Float8_*.h says which torch has).
+_FLOATS: dict[str, tuple[float, float, float]] = {
+    "float16": (65504.0, 2.0**-10, 2.0**-14),
+    "bfloat16": (3.3895313892515355e38, 2.0**-7, 2.0**-126),
+    "float32": (3.4028234663852886e38, 2.0**-23, 2.0**-126),
+    "float64": (1.7976931348623157e308, 2.0**-52, 2.0**-1022),
+    "float8_e4m3fn": (448.0, 2.0**-3, 2.0**-6),
+    "float8_e4m3fnuz": (240.0, 2.0**-3, 2.0**-7),
+    "float8_e5m2": (57344.0, 2.0**-2, 2.0**-14),
+    "float8_e5m2fnuz": (57344.0, 2.0**-2, 2.0**-15),
+}
+
+
+def _limits_of(call: Call) -> Any:
+    """``torch.finfo(dtype)`` and ``torch.iinfo(dtype)``."""
+    dtype = call.argument(0, "type", External("torch.float32"))
+    if not isinstance(dtype, External):
+        return call.unknown("the limits of an unknown dtype are not known")
+    name = canonical_dtype(dtype.path).removeprefix("torch.")
+    size = itemsize(dtype.path)
+    if name in _FLOATS and size is not None:
+        largest, step, tiny = _FLOATS[name]
+        numbers = {"max": largest, "min": -largest, "eps": step, "tiny": tiny, "smallest_normal": tiny}
+        return Instance(External("torch.finfo"), {**numbers, "bits": 8 * size, "dtype": name})
+    if "int" in name and size is not None:
+        low, high = (0, 2 ** (8 * size)) if name.startswith("u") else (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1))
+        return Instance(External("torch.iinfo"), {"max": high - 1, "min": low, "bits": 8 * size, "dtype": name})
+    return call.unknown(f"the limits of {dtype.path} are not known")
+
+
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
+    "torch.finfo": _limits_of,
+    "torch.iinfo": _limits_of,
     "torch.cuda.get_device_capability": _capability,
     "torch.cuda.get_device_name": _name,
     "torch.cuda.get_device_properties": _properties,

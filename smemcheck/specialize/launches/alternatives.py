@@ -57,16 +57,22 @@ def _is_measured(written: cst.CSTNode, frame: Frame) -> bool:
 
 
 def threshold(interpreter: ExampleInterpreter, node: cst.Comparison, frame: Frame) -> tuple[int, int] | None:
-    """The number of the example and the literal that a comparison sets against it."""
+    """The number of the example and the one that a comparison sets against it."""
     if len(node.comparisons) != 1 or not isinstance(node.left, (cst.Name, cst.Attribute, cst.Subscript)):
         return None
     target = node.comparisons[0]
     ordered = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
-    if not isinstance(target.operator, ordered) or not isinstance(target.comparator, cst.Integer):
+    if not isinstance(target.operator, ordered) or not isinstance(target.comparator, (cst.Integer, cst.Name)):
         return None
     value = interpreter.evaluate(node.left, frame)
-    limit = target.comparator.evaluated_value
-    if isinstance(value, bool) or not isinstance(value, int) or not isinstance(limit, int) or not 0 < limit < _LARGEST:
+    limit = interpreter.evaluate(target.comparator, frame)
+    if (
+        isinstance(limit, bool)
+        or isinstance(value, bool)
+        or not isinstance(value, int)
+        or not isinstance(limit, int)
+        or not 0 < limit < _LARGEST
+    ):
         return None
     return value, limit
 

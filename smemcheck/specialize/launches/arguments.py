@@ -15,7 +15,7 @@ from smemcheck.specialize.kinds import Kind, ParameterKind
 from smemcheck.specialize.launches.plans import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedNumber, Tensor
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedFloat, GuessedNumber, Tensor
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 
@@ -115,8 +115,10 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
         return None, ""
     number = isinstance(frozen, (int, float)) and not isinstance(frozen, bool)
     no_number = kind.is_accessed or (isinstance(value, GuessedNumber) and kind.kind is Kind.POINTER)
-    if (no_number or kind.kind is Kind.DESCRIPTOR) and isinstance(value, (GuessedNumber, float, bool)):
+    if (no_number or kind.kind is Kind.DESCRIPTOR) and isinstance(value, (GuessedNumber, GuessedFloat, bool)):
         return None, ""  # the caller's value is a tensor
+    if isinstance(value, GuessedFloat):
+        frozen = float(value)
     if isinstance(value, GuessedNumber):
         frozen = int(value)
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"

@@ -23,6 +23,7 @@ from smemcheck.source.operations import BINARY, binary, subscript
 from smemcheck.source.project import Project
 from smemcheck.source.values import (
     Blocked,
+    BoundMethod,
     Builtin,
     Call,
     ConfigValue,
@@ -44,6 +45,7 @@ from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.plans import Choice, Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered, RememberingNamespace
 from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Tensor
+from smemcheck.specialize.launches.torch_modules import forward_of, is_module
 
 LIMITS = Limits(steps=20_000, size=20_000, depth=40, paths=8)
 
@@ -142,6 +144,9 @@ class ExampleInterpreter(Interpreter):
             if isinstance(arguments[0], Shape):
                 return len(arguments[0].of.geometry.settled())
         arguments = [_plain(a) for a in arguments]
+        if is_module(function):
+            forward = forward_of(function)
+            function = BoundMethod(forward, function) if isinstance(forward, UserFunction) else forward or function
         result = super().call(function, arguments, keywords, place, open_)
         if isinstance(function, UserFunction) and function.statement is not None and open_ is None:
             registered_backward(self, function, arguments, keywords, result, place)
@@ -258,7 +263,7 @@ def combined(self: ExampleInterpreter, operator: type[cst.CSTNode], left: Any, r
             External("torch.Tensor"),
             {},
             dtype,
-            found[0].geometry if len(found) == 1 or operator is not cst.MatrixMultiply else Geometry(self.plan.sizes),
+            Geometry(self.plan.sizes) if operator is cst.MatrixMultiply else torch_calls.broadcast(found),
             assumed,
             "",
         )

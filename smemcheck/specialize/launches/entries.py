@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
 from smemcheck.source.module import Module, Statement
 
 _JIT = re.compile(r"(?<!torch\.)jit")
+_ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=[^=]")
+_MODULE = re.compile(r"(?:@[^\n]*\n)*class\s+\w+\([^)]*\b\w*Module\b")
 _MOST_ENTRIES = 8
+_MOST_BUILDERS = 24
+_MOST_HOLDERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Entry:
 
     module: Module
     statement: Statement
+    builds: bool = False  # a class whose objects make the modules that are called
 
     @property
     def key(self) -> tuple[str, int]:
@@ -71,10 +76,8 @@ class Callers:
         for module, statement in self._mentions.get(name, ()):
             if "register_autograd(" in statement.text and module is entry.module:
                 yield from self._operators(module, statement)
-            if statement.kind == "simple" and module is entry.module:  # apply_it = Function.apply
-                match = re.match(r"(\w+)\s*=[^=]", statement.text)
-                if match and match[1] != name:
-                    names.add(match[1])
+            if module is entry.module or module.path in seen:
+                names |= self._holders(module, statement, name)
         for alias in names:
             sources = (
                 self._mentions.get(alias, ())
@@ -91,6 +94,18 @@ class Callers:
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
 
+    def _holders(self, module: Module, statement: Statement, name: str) -> set[str]:
+        """Variables of a module that hold a definition: itself, or a list or table with it, or what is made of that."""
+        found: set[str] = set()
+        pending = [statement]
+        while pending and len(found) < _MOST_HOLDERS:
+            match = _ASSIGNED.match(pending[0].text) if pending[0].kind == "simple" else None
+            pending.pop(0)
+            if match and match[1] != name and match[1] not in found:
+                found.add(match[1])
+                pending += [one for one in module.statements if one.kind == "simple" and match[1] in one.mentions]
+        return found
+
     def _operators(self, module: Module, registration: Statement) -> Iterator[Entry]:
         """The custom operators that a ``register_autograd`` is about."""
         for statement in module.statements:
@@ -103,6 +118,23 @@ class Callers:
         """Whether a function wraps an autograd function: users call it, whatever else does."""
         statement = self.entries[key].statement
         return statement.kind == "def" and ".apply(" in statement.text and not self.entries[key].is_private
+
+    def _builders(self, graph: nx.DiGraph[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Classes whose objects make modules: users make such an object for each format, whatever else the library does."""
+        found: list[tuple[str, int]] = []
+        pending = [key for key in graph.nodes if _MODULE.match(self.entries[key].statement.text)]
+        while pending:
+            made = pending.pop(0)
+            used = re.compile(rf"\b{re.escape(self.entries[made].statement.defined_name or '')}\b\s*[()]")
+            for key in graph.successors(made):
+                entry = self.entries[key]
+                text = entry.statement.text
+                if key in found or entry.statement.kind != "class" or _MODULE.match(text) or "autograd" in text:
+                    continue
+                if used.search(text):
+                    found.append(key)
+                    pending.append(key)
+        return [key for key in found if not self.entries[key].is_private][:_MOST_BUILDERS]
 
     def reaching(self, path: str, name: str, line: int) -> list[tuple[Entry, bool]]:
         """Definitions that may lead to a launch of the kernel ``name`` defined on ``line``, and whether nothing leads to them.
@@ -152,7 +184,9 @@ class Callers:
         order = [*tops[:5], *rest]
         if inside:  # the kernel is made by a function, which may launch it itself
             order.append(start.key)
-        return [(self.entries[key], key in tops) for key in order][:_MOST_ENTRIES]
+        builders = self._builders(graph)
+        order = [*[key for key in order if key not in builders][:_MOST_ENTRIES], *builders]
+        return [(replace(self.entries[key], builds=key in builders), key in tops or key in builders) for key in order]
 
 
 def _may_import(statement: Statement, entry: Entry) -> bool:

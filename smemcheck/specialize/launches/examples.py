@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import libcst as cst
 
-from smemcheck.source.values import Blocked, Call, External, Instance, Obstacle, Place, Raised, UserClass, UserFunction
-from smemcheck.specialize.launches.autograd import apply, is_autograd
+from smemcheck.source.values import Blocked, External, Obstacle, Place, Raised, UserClass, UserFunction
 from smemcheck.specialize.launches.engine import ExampleInterpreter
-from smemcheck.specialize.launches.entries import Entry
-from smemcheck.specialize.launches.tensors import Geometry, GuessedNumber, Tensor, tensor
+from smemcheck.specialize.launches.tensors import Geometry, GuessedFloat, GuessedNumber, Sizes, Tensor, tensor
+from smemcheck.specialize.launches.torch_modules import feature_sizes, layer
 
 _TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size)\b"
 _INTEGER_NAME = re.compile(
@@ -39,6 +37,14 @@ _DOCUMENTED = re.compile(
     r"[`*]{0,2}(\w+)[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*\n?[^\[\n]*\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
 )
 
+_QUANTIZED_TENSOR = re.compile(
+    r"(?i)^(w_?q|q_?w|q_?weights?|\w*qweights?|\w*_packed|packed_?\w*|quantized_?\w*|\w*_quantized|\w*_quant_weights?)$"
+)
+_WEIGHT = re.compile(r"(?i)^(w|weights?)$")
+_SCALES = re.compile(r"(?i)^(\w+_)?q?(scales?|zeros?|zero_?points?)$")
+_PACKED_DTYPES = ("uint8", "int32", "int8", "float8_e4m3fn")  # of quantised values, the most common first
+_LAYER_TENSOR = r"(?<![\w.])%s\.(\w*(?:scale|zero)\w*)\b(?!\()"
+_HALF = GuessedFloat(0.5)
 _OUTPUT_FLAG = re.compile(r"(?i)^(return|output|store|save|write|keep)_")
 
 _NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "gelu"]}
@@ -48,51 +54,19 @@ _NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "g
 _COMPILER_OPTION = re.compile(r"(?i)warps|stages|num_ctas|maxnreg")
 
 
-def start(interpreter: ExampleInterpreter, entry: Entry) -> None:
-    """Run an entry with example arguments; a class by applying it, or by calling the methods of an object of it."""
-    namespace = interpreter.namespace(entry.module)
-    value = namespace.lookup(entry.statement.defined_name or "")
-    if isinstance(value, UserFunction):
-        arguments, keywords = example_arguments(interpreter, value)
-        interpreter.call(value, arguments, keywords, value.place)
-    elif isinstance(value, UserClass) and is_autograd(value):
-        forward = value.lookup("forward")
-        if isinstance(forward, UserFunction):
-            arguments, keywords = example_arguments(interpreter, forward, skip=1)
-            apply(interpreter, value, Call(interpreter, arguments, keywords, forward.place))
-    elif isinstance(value, UserClass):
-        _call_methods(interpreter, value)
-
-
-def _call_methods(interpreter: ExampleInterpreter, cls: UserClass) -> None:
-    instance = _object(interpreter, cls)
-    for name, function in list(cls.namespace.items()):
-        if isinstance(function, UserFunction) and (not name.startswith("_") or name == "__call__"):
-            first = [] if function.qualifier == "staticmethod" else [cls if function.qualifier else instance]
-            arguments, keywords = example_arguments(interpreter, function, skip=len(first))
-            interpreter.call(function, [*first, *arguments], keywords, function.place)
-
-
-def _object(interpreter: ExampleInterpreter, cls: UserClass) -> Instance:
-    """An object as ``__init__`` makes it from example arguments; one without attributes when that raises."""
-    instance = Instance(cls)
-    initializer = cls.find("__init__")
-    if isinstance(initializer, UserFunction):
-        arguments, keywords = example_arguments(interpreter, initializer, skip=1)
-        with contextlib.suppress(Raised, Blocked):
-            interpreter.call(initializer, [instance, *arguments], keywords, initializer.place)
-    return instance
-
-
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What the text of a function says of one parameter."""
 
     annotation: str
     is_tensor: bool
+    is_layer: bool  # something with weights
     compared: bool  # with None
     compared_around: bool  # with None, in the same file under the same name
     texts: tuple[str, ...]  # that it is compared with
+    packed: tuple[str, ...]  # dtypes that quantised values have in this file, for a tensor of such
+    scales: tuple[str, ...]  # tensors of a layer besides its weights and bias
+    of_weights: bool  # scales or zeros of quantised weights beside it, one of each group
     dimensions: tuple[str, ...] | None  # their names, from its documentation
 
     def says(self, word: str) -> bool:
@@ -110,6 +84,8 @@ def _facts(
         )
         documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
         facts = {p.name.value: _facts_of(p, text, documented, function.module.text) for p in parameters}
+        if any(_QUANTIZED_TENSOR.match(name) or _WEIGHT.match(name) for name in facts):
+            facts = {name: replace(one, of_weights=bool(_SCALES.match(name))) for name, one in facts.items()}
         known = interpreter.hints.parameters[id(function.node)] = (function.node, facts)
     return known[1]
 
@@ -119,12 +95,20 @@ def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, 
     word = re.escape(name)
     annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
     is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
+    is_layer = not is_tensor and bool(re.search(rf"(?<![\w.]){word}\.weight\b", text))
     compared = bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", text))
     texts = _texts(name, text)
     if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
         texts = list(dict.fromkeys([*texts, *_texts(name, around)]))
     compared_around = compared or bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", around))
-    return _Facts(annotation, is_tensor, compared, compared_around, tuple(texts), documented.get(name))
+    packed: tuple[str, ...] = ()
+    if _QUANTIZED_TENSOR.match(name):
+        packed = tuple(dtype for dtype in _PACKED_DTYPES if f"torch.{dtype}" in around)
+    scales = tuple(dict.fromkeys(re.findall(_LAYER_TENSOR % word, text))) if is_layer else ()
+    dimensions = documented.get(name)
+    return _Facts(
+        annotation, is_tensor, is_layer, compared, compared_around, tuple(texts), packed, scales, False, dimensions
+    )
 
 
 def example_arguments(
@@ -165,7 +149,35 @@ class _Example:
         self.optional = "index" if index else "optional"
 
     def tensor(self) -> Tensor:
-        return _tensor(self.interpreter, self.name, self.facts.annotation, self.facts.dimensions)
+        made = self.named(self.name)
+        if self.facts.packed:
+            made.dtype = External(f"torch.{self.choose_by('packed', self.facts.packed)}")
+            made.assumed = False
+        if self.facts.of_weights and made.assumed:
+            made.dtype = self.interpreter.callers_dtype("side", self.name)
+        if self.function.owner is not None and made.geometry.dims is None:
+            outputs, inputs = feature_sizes(self.sizes)
+            if self.facts.packed or _WEIGHT.match(self.name):
+                made.geometry = Geometry(self.sizes, [outputs, inputs])
+            elif self.facts.of_weights:
+                made.geometry = Geometry(self.sizes, [outputs, inputs // self.sizes.quantised])
+        return made
+
+    def named(self, name: str) -> Tensor:
+        """A tensor of which the name tells the group of its dtype."""
+        return _tensor(self.interpreter, name, self.facts.annotation, self.facts.dimensions)
+
+    def choose_by(self, kind: str, alternatives: Sequence[str]) -> str:
+        """A further choice about the same parameter."""
+        return alternatives[self.interpreter.pick((*self.key, kind), kind, len(alternatives))]
+
+    def layer(self) -> Any:
+        """A linear layer with weights of the caller's dtype, and a bias or none."""
+        dtype = self.interpreter.callers_dtype("float", self.name)
+        outputs, inputs = feature_sizes(self.sizes)
+        weight = tensor(dtype, Geometry(self.sizes, [outputs, inputs]), assumed=True, name=self.name)
+        bias = self.choose("optional", (None, lambda: tensor(dtype, Geometry(self.sizes, [outputs]), assumed=True)))
+        return layer(weight, bias, {name: self.named(name) for name in self.facts.scales})
 
     def choose(self, kind: str, alternatives: Sequence[Any], default: int = 0) -> Any:
         """One of the alternatives; those that are functions are called when they are taken."""
@@ -178,7 +190,7 @@ class _Example:
 
     def float(self) -> Any:
         """A float, or the integer 1 where callers of a scale write that: Triton makes a constant of it."""
-        return self.choose("one", (0.5, 1)) if "scale" in self.name.lower() else 0.5
+        return self.choose("one", (_HALF, 1)) if "scale" in self.name.lower() else _HALF
 
     def with_default(self, default: Any) -> Any:
         facts, name = self.facts, self.name
@@ -191,7 +203,9 @@ class _Example:
         if facts.says("Tensor") and isinstance(default, (int, float)):
             return self.choose("form", (default, self.tensor))
         if isinstance(default, float) and default == 1.0 and "scale" in name.lower():
-            return self.choose("one", (default, 1))
+            return self.choose("one", (GuessedFloat(default), 1))
+        if isinstance(default, float):
+            return GuessedFloat(default)
         return self.without_default() if isinstance(default, Obstacle) else default
 
     def with_default_none(self) -> Any:
@@ -204,7 +218,7 @@ class _Example:
         if facts.is_tensor or (not annotation and (tensor_like or _INTEGER_TENSOR.search(name))):
             return self.choose(self.optional, (None, self.tensor))
         if "float" in annotation or (_FLOAT_NAME.search(name) and not annotation):
-            return self.choose("value", (None, 0.5, 1))
+            return self.choose("value", (None, _HALF, 1))
         other: Any = None
         if "bool" in annotation:
             other = True
@@ -219,12 +233,14 @@ class _Example:
         if _COMPILER_OPTION.search(name):
             # An invented number of warps or stages would be reported as if somebody launched with it.
             return Obstacle(f"the caller of {self.function.name}() chooses {name}", self.place)
+        if facts.is_layer:
+            return self.layer()
         if annotation:
             found = self.annotated()
             if found is not _NOTHING:
                 return found
         elif facts.compared:
-            return self.choose(self.optional, (None, 0.5 if _FLOAT_NAME.search(name) else self.tensor))
+            return self.choose(self.optional, (None, _HALF if _FLOAT_NAME.search(name) else self.tensor))
         if facts.is_tensor or _SIDE_TENSOR.match(name):
             absent = facts.compared_around and not annotation
             return self.choose("absent", (self.tensor, None)) if absent else self.tensor()
@@ -250,7 +266,7 @@ class _Example:
             if re.match(r"(?i)(list|tuple|sequence|iterable)\b", annotation):
                 return tuple(self.tensor() for _ in range(2))
             if facts.says("int") or facts.says("float"):
-                return self.choose("form", (self.tensor, 0.5 if facts.says("float") else _integer(name, self.sizes)))
+                return self.choose("form", (self.tensor, _HALF if facts.says("float") else _integer(name, self.sizes)))
             if absent or facts.compared:
                 return self.choose(self.optional, (None, self.tensor), 1)
             return self.choose("absent", (self.tensor, None)) if facts.compared_around else self.tensor()
@@ -260,7 +276,7 @@ class _Example:
         if facts.says("bool"):
             return self.choose("flag", (True, False))
         if facts.says("float"):
-            return self.choose("value", (0.5, None)) if absent else self.float()
+            return self.choose("value", (_HALF, None)) if absent else self.float()
         if facts.says("int"):
             number = _integer(name, self.sizes)
             return self.choose("value", (number, None)) if absent else number
@@ -295,7 +311,7 @@ def _texts(name: str, text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _integer(name: str, sizes: Any) -> int:
+def _integer(name: str, sizes: Sizes) -> int:
     if re.search(r"(?i)chunk|block|^b[tskvmn]$", name):
         return 64
     if re.search(r"(?i)bits", name):
@@ -303,7 +319,7 @@ def _integer(name: str, sizes: Any) -> int:
     if re.search(r"(?i)top_?k", name):
         return 2
     if re.search(r"(?i)group_?size", name):
-        return 128
+        return sizes.quantised
     return int(sizes.of(name, 1, 4))
 
 

@@ -21,7 +21,7 @@ from smemcheck.source.values import (
     UserClass,
     UserFunction,
 )
-from smemcheck.specialize.launches import torch_calls
+from smemcheck.specialize.launches import torch_calls, torch_functions, torch_modules
 from smemcheck.specialize.launches.autograd import context_attribute
 from smemcheck.specialize.launches.engine import ExampleInterpreter
 from smemcheck.specialize.launches.tensors import DESCRIPTOR, Shape, Tensor, shape_of
@@ -45,7 +45,7 @@ class ExampleModels(Models):
             if path in (DESCRIPTOR.path, f"{DESCRIPTOR.path}.from_tensor"):
                 return _descriptor(path, call)
             if path.startswith(("torch.", "einops.")):
-                result = torch_calls.function(path, call, interpreter.plan.sizes)
+                result = torch_functions.function(path, call, interpreter.plan.sizes)
                 if result is not None:
                     return result
         return super().call(interpreter, function, call)
@@ -55,11 +55,20 @@ class ExampleModels(Models):
             return torch_calls.attribute(value, name)
         if isinstance(value, Shape) and name == "numel":
             return Builtin("numel", lambda call: torch_calls.method(value.of, "numel", call))
+        if value.cls == torch_modules.LINEAR:
+            return torch_modules.layer_attribute(value, name, place)
         if value.cls == External("torch.device"):
             return Obstacle(f"{name} of a device is not known", place)
         if value.cls == External("torch.autograd.Context"):
             return context_attribute(value, name, place)
         return super().instance_attribute(interpreter, value, name, place)
+
+    def inherited(self, interpreter: Interpreter, instance: Any, base: External, name: str, place: Place) -> Any:
+        if base.path.startswith("torch.nn.") and isinstance(instance, Instance) and name != "__init__":
+            found = torch_modules.inherited(instance, name)
+            if found is not None:
+                return found
+        return super().inherited(interpreter, instance, base, name, place)
 
     def decorate(self, interpreter: Interpreter, wrapper: Any, function: Any, place: Place) -> Any:
         """Decorators that make no kernel leave a function as it is: they check, cache, dispatch or make inputs contiguous."""

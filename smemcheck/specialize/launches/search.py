@@ -16,11 +16,11 @@ from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
-from smemcheck.specialize.launches.examples import start
 from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.library import example_project
 from smemcheck.specialize.launches.plans import Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered
+from smemcheck.specialize.launches.starts import start
 from smemcheck.specialize.launches.tensors import Sizes
 
 MOST_RUNS = 160  # of one entry that users call
@@ -52,6 +52,7 @@ COSTS = {
     "dtype": 2.2,
     "condition": 3.0,
     "form": 1.0,
+    "packed": 0.8,
     "all optional": 0.7,
     "all flags": 2.2,
     "wide": 0.9,
@@ -65,6 +66,7 @@ COSTS = {
     "other label": 3.0,
     "table": 0.8,
     "other size": 2.3,
+    "other input": 0.6,
 }
 """How unlikely each departure from the plainest example is: the negative logarithm of its odds, roughly."""
 
@@ -79,6 +81,11 @@ _PLANS: tuple[Plan, ...] = (
     Plan(sizes=Sizes(heads=1), moves=("one head",)),
     Plan(sizes=Sizes(sequence=1), moves=("one step",)),
 )
+_INPUTS: tuple[Plan, ...] = (Plan(), Plan(sizes=Sizes(sequence=1), moves=("other input",)))
+"""The first runs of classes that make modules: of many rows and of one, as the modules are called with."""
+_MOST_BUILDER_RUNS = 10
+
+
 """The first example runs. From each, single choices are changed, the likeliest first."""
 
 
@@ -193,7 +200,9 @@ class Launches:
     def _explore(self, exploration: _Exploration) -> None:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
         serial = itertools.count()
-        queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in _PLANS]
+        builds = exploration.entry.builds
+        plans = _INPUTS if builds else _PLANS
+        queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in plans]
         heapq.heapify(queue)
         kinds_of_choices: set[str] = set()
         tried: set[Hashable] = set()
@@ -204,6 +213,8 @@ class Launches:
         runs = steps = 0
         fruitless = 0.0
         most, fewest = (MOST_RUNS, _FEWEST_RUNS[0]) if exploration.outermost else (_MOST_INNER_RUNS, _FEWEST_RUNS[1])
+        if builds:
+            most = fewest = _MOST_BUILDER_RUNS
         while queue and fruitless < MOST_FRUITLESS and (runs < fewest or (runs < most and steps < _MOST_STEPS)):
             _, _, plan, parent = heapq.heappop(queue)
             if core and not plan.choices:
@@ -233,7 +244,11 @@ class Launches:
             only_sizes = plan.moves and plan.choices == core and outcome == plain
             if plan.moves != ("needed",) and (only_sizes or (not interpreter.launches and (core or plan.moves))):
                 continue
-            others = [*self._dtypes_to_run(plan, interpreter), *_flips(plan, interpreter), *_beyond(plan, interpreter)]
+            others = [
+                *self._dtypes_to_run(plan, interpreter),
+                *_flips(plan, interpreter),
+                *_beyond(plan, interpreter, builds),
+            ]
             for other in others:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
@@ -353,11 +368,12 @@ def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Pla
     return found
 
 
-def _beyond(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
+def _beyond(plan: Plan, interpreter: ExampleInterpreter, builds: bool) -> Iterator[Plan]:
     """The plainest plan with sizes on the other side of what the code compares them with."""
-    if set(plan.moves) <= {"other size"} and interpreter.launches:
+    move = "other input" if builds else "other size"
+    if set(plan.moves) <= {move} and interpreter.launches:
         for sizes in sizes_beyond(plan.sizes, interpreter.thresholds):
-            yield replace(plan, sizes=sizes, moves=("other size",))
+            yield replace(plan, sizes=sizes, moves=(move,))
 
 
 def _effective(plan: Plan, kinds: set[str]) -> Hashable:

@@ -37,6 +37,8 @@ class Sizes:
     sequence: int = 1024
     heads: int = 4
     groups: int = 2
+    features: int = 1024  # that a layer of a model takes
+    quantised: int = 128  # weights that share a scale
     rank: int = 4  # of tensors of which the code never says it
 
     def of(self, name: str, index: int, rank: int) -> int:
@@ -117,6 +119,18 @@ class Geometry:
     def all_strides(self) -> list[int]:
         return [self.stride(i) for i in range(len(self.settled()))]
 
+    @property
+    def is_contiguous(self) -> bool:
+        """As torch sees it: the strides of dimensions of one element do not count."""
+        if self.strides is None or self.dims is None:
+            return self.strides is None
+        step = 1
+        for size, stride in zip(reversed(self.dims), reversed(self.strides), strict=True):
+            if size != 1 and stride != step:
+                return False
+            step *= size
+        return True
+
     def permuted(self, order: Sequence[int]) -> Geometry:
         dims, strides = self.settled(), self.all_strides()
         return Geometry(self.sizes, [dims[i] for i in order], [strides[i] for i in order])
@@ -124,6 +138,10 @@ class Geometry:
 
 class GuessedNumber(int):
     """A number for a parameter that only its name makes one. What is computed from it is a plain number."""
+
+
+class GuessedFloat(float):
+    """A float for a parameter of which only its name or its default says that it is one: callers may give a tensor."""
 
 
 class CallersDtype(External):

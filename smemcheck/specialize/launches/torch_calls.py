@@ -1,4 +1,4 @@
-"""What torch's functions and a tensor's attributes and methods give launch code: dtypes and sizes, never numbers of elements."""
+"""What a tensor's attributes and methods give launch code: dtypes and sizes, never numbers of elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from smemcheck.source.models.torch_model import canonical_dtype, itemsize
 from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle
-from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Sizes, Tensor, path_of, shape_of, tensor
+from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Tensor, path_of, shape_of, tensor
 
 _FLOAT32, _INT64, _BOOL = External("torch.float32"), External("torch.int64"), External("torch.bool")
 _CASTS = {
@@ -23,7 +23,7 @@ _CASTS = {
     "byte": "uint8",
     "char": "int8",
 }
-_SAME = frozenset(
+SAME = frozenset(
     {
         "contiguous",
         "clone",
@@ -76,20 +76,24 @@ _SAME = frozenset(
         "reshape_as",
         "type_as",
         "to_local",
+        "floor",
+        "ceil",
+        "trunc",
+        "sign",
+        "square",
+        "reciprocal",
+        "nan_to_num",
+        "clip",
+        "clamp_max",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "remainder",
         "logsigmoid",
     }
 )
 _NUMBERS = frozenset({"size", "stride", "dim", "numel", "nelement", "__len__", "element_size"})
 _RETURNS_BOOL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"})
-_DTYPE_CLASSES = {
-    "LongTensor": "int64",
-    "IntTensor": "int32",
-    "BoolTensor": "bool",
-    "HalfTensor": "float16",
-    "BFloat16Tensor": "bfloat16",
-    "FloatTensor": "float32",
-    "ByteTensor": "uint8",
-}
 
 
 def dtype_of(value: Any) -> External | None:
@@ -131,7 +135,18 @@ def like(value: Tensor, dtype: Any = None, geometry: Geometry | None = None) -> 
 
 
 def contiguous(geometry: Geometry) -> Geometry:
-    return geometry if geometry.strides is None else Geometry(geometry.sizes, list(geometry.settled()))
+    return geometry if geometry.is_contiguous else Geometry(geometry.sizes, list(geometry.settled()))
+
+
+def broadcast(found: list[Tensor]) -> Geometry:
+    """The sizes of an elementwise operation over tensors."""
+    first: Geometry = found[0].geometry
+    shapes = [one.geometry.dims for one in found]
+    if len(found) == 1 or any(dims is None for dims in shapes):
+        return first
+    aligned = [[1] * (max(map(len, shapes)) - len(dims)) + dims for dims in shapes]
+    sizes = [max(column) for column in zip(*aligned, strict=True)]
+    return first if sizes == first.dims else Geometry(first.sizes, sizes)
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes
@@ -173,7 +188,7 @@ def attribute(value: Tensor, name: str) -> Any:
 
 def method(value: Tensor, name: str, call: Call) -> Any:
     """The result of calling a tensor's method."""
-    known = _METHODS.get(name)
+    known = METHODS.get(name)
     if known is not None:
         try:
             return known(value, call)
@@ -183,7 +198,7 @@ def method(value: Tensor, name: str, call: Call) -> Any:
             return like(value, geometry=Geometry(value.geometry.sizes))
     if name in _CASTS:
         return like(value, External(f"torch.{_CASTS[name]}"))
-    if name in _SAME:
+    if name in SAME or (name.endswith("_") and name[:-1] in SAME):
         dtype = dtype_of(call.keywords.get("dtype"))
         return like(value, dtype, contiguous(value.geometry) if name == "contiguous" else None)
     if name in _RETURNS_BOOL:
@@ -191,7 +206,7 @@ def method(value: Tensor, name: str, call: Call) -> Any:
     if name.startswith("new_"):
         return _new(value, name, call)
     if name == "is_contiguous":
-        return value.geometry.strides is None
+        return value.geometry.is_contiguous
     if name in ("tolist", "numpy"):
         return call.unknown("the elements of a tensor are not known")
     if name in ("item", "any", "all", "equal"):
@@ -208,7 +223,8 @@ def method(value: Tensor, name: str, call: Call) -> Any:
     return like(value, dtype, Geometry(value.geometry.sizes))
 
 
-def _integers(call: Call) -> list[int]:
+def integers(call: Call) -> list[int]:
+    """The sizes that a call gives, each on its own or all in a list. Raises :class:`TypeError` where one is not known."""
     values = call.arguments
     if len(values) == 1 and isinstance(values[0], (list, tuple)):
         values = list(values[0])
@@ -225,7 +241,7 @@ def _view(value: Tensor, call: Call) -> Tensor:
     dtype = dtype_of(first)
     if dtype is not None:
         return like(value, dtype)
-    sizes = _integers(call)
+    sizes = integers(call)
     if -1 in sizes:
         total = math.prod(value.geometry.settled())
         rest = math.prod(s for s in sizes if s != -1)
@@ -252,7 +268,7 @@ def _transpose(value: Tensor, call: Call) -> Tensor:
 
 
 def _permute(value: Tensor, call: Call) -> Tensor:
-    order = _integers(call)
+    order = integers(call)
     rank = len(value.geometry.settle(len(order)))
     return like(value, geometry=value.geometry.permuted([i % rank for i in order]))
 
@@ -290,7 +306,7 @@ def _stride(value: Tensor, call: Call) -> Any:
 
 
 def _expand(value: Tensor, call: Call) -> Tensor:
-    sizes, dims = _integers(call), value.geometry.settled()
+    sizes, dims = integers(call), value.geometry.settled()
     strides = value.geometry.all_strides()
     extra = len(sizes) - len(dims)
     new = [dims[i - extra] if s == -1 and i >= extra else s for i, s in enumerate(sizes)]
@@ -309,14 +325,15 @@ def _flatten(value: Tensor, call: Call) -> Tensor:
 
 def _reduce(value: Tensor, call: Call) -> Tensor:
     dtype = dtype_of(call.keywords.get("dtype"))
-    index = call.keywords.get("dim", call.arguments[0] if call.arguments else None)
-    if isinstance(index, int) and value.geometry.dims is not None:
+    index = call.keywords.get("dim", call.keywords.get("axis", call.arguments[0] if call.arguments else None))
+    indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    numbers = [one for one in indices if isinstance(one, int)]
+    if value.geometry.dims is not None and len(numbers) == len(indices):
         dims = list(value.geometry.dims)
-        if call.keywords.get("keepdim") or (len(call.arguments) > 1 and call.arguments[1] is True):
-            dims[index] = 1
-        else:
-            del dims[index]
-        return like(value, dtype, Geometry(value.geometry.sizes, dims))
+        kept = call.keywords.get("keepdim") or (len(call.arguments) > 1 and call.arguments[1] is True)
+        gone = {one % len(dims) for one in numbers}
+        left = [1 if at in gone else size for at, size in enumerate(dims) if kept or at not in gone]
+        return like(value, dtype, Geometry(value.geometry.sizes, left))
     return like(value, dtype, Geometry(value.geometry.sizes))
 
 
@@ -342,7 +359,7 @@ def _new(value: Tensor, name: str, call: Call) -> Tensor:
     arguments = call.arguments[:1] if name == "new_full" else call.arguments
     inner = Call(call.interpreter, list(arguments), call.keywords, call.place, call.open)
     try:
-        geometry = Geometry(value.geometry.sizes, _integers(inner))
+        geometry = Geometry(value.geometry.sizes, integers(inner))
     except TypeError:
         geometry = Geometry(value.geometry.sizes)
     return like(value, dtype, geometry)
@@ -379,7 +396,7 @@ def _resized(dims: list[int], index: int, size: int) -> list[int]:
     return new
 
 
-_METHODS: dict[str, Callable[[Tensor, Call], Any]] = {
+METHODS: dict[str, Callable[[Tensor, Call], Any]] = {
     "view": _view, "reshape": _view, "to": _to, "type": _to, "transpose": _transpose, "swapaxes": _transpose, "permute": _permute,
     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "size": _size, "stride": _stride, "expand": _expand, "flatten": _flatten,
     "sum": _sum, "mean": _reduce, "amax": _reduce, "prod": _sum, "cumsum": _cumulated, "logsumexp": _reduce, "argmax": _arg, "argmin": _arg, "argsort": _arg,
@@ -393,104 +410,6 @@ _METHODS: dict[str, Callable[[Tensor, Call], Any]] = {
     "max": lambda value, call: _reduce(value, call) if not call.arguments and "dim" not in call.keywords else call.unknown("max with indices"),
     "min": lambda value, call: _reduce(value, call) if not call.arguments and "dim" not in call.keywords else call.unknown("min with indices"),
 }  # fmt: skip
-
-
-# ----------------------------------------------------------------------------------------------------------- functions
-
-
-def function(path: str, call: Call, sizes: Sizes) -> Any:
-    """The result of a function of torch (or of a library that works on its tensors); ``None`` when it gives no tensor."""
-    name = path.rpartition(".")[2]
-    if path in (
-        "torch.empty",
-        "torch.zeros",
-        "torch.ones",
-        "torch.rand",
-        "torch.randn",
-        "torch.full",
-        "torch.empty_strided",
-    ):
-        arguments = call.arguments[:1] if name in ("full", "empty_strided") else call.arguments
-        inner = Call(call.interpreter, list(arguments), call.keywords, call.place, call.open)
-        dtype = call.keywords.get("dtype")
-        try:
-            geometry = Geometry(sizes, _integers(inner))
-        except TypeError:
-            geometry = Geometry(sizes)
-        if isinstance(dtype, Obstacle):
-            return tensor(dtype, geometry)
-        return tensor(dtype_of(dtype) or _FLOAT32, geometry)
-    if path == "torch.nn.Parameter" or path.endswith(".nn.parameter.Parameter"):
-        first = next(tensors_in(call.arguments), None)
-        return None if first is None else call.interpreter.parameter(first)  # type: ignore[attr-defined]
-    if path in ("torch.arange", "torch.tensor", "torch.randint", "torch.randperm", "torch.as_tensor", "torch.linspace"):
-        dtype = dtype_of(call.keywords.get("dtype"))
-        first = call.arguments[0] if call.arguments else None
-        if isinstance(first, Tensor):
-            return like(first, dtype)
-        floating = isinstance(first, float) or (
-            isinstance(first, (list, tuple)) and any(isinstance(x, float) for x in first)
-        )
-        length = (
-            len(first)
-            if isinstance(first, (list, tuple))
-            else first
-            if name == "arange" and isinstance(first, int)
-            else sizes.sequence
-        )
-        return tensor(dtype or (_FLOAT32 if floating else _INT64), Geometry(sizes, [length]))
-    if name in _DTYPE_CLASSES and path.startswith(("torch.", "torch.cuda.")):
-        return tensor(External(f"torch.{_DTYPE_CLASSES[name]}"), Geometry(sizes))
-    found = list(tensors_in([*call.arguments, *call.keywords.values()]))
-    if not found:
-        return None
-    if name.endswith("_like"):
-        return like(found[0], dtype_of(call.keywords.get("dtype")), contiguous(found[0].geometry))
-    if path == "torch.is_tensor":
-        return True
-    if name == "broadcast_tensors":
-        return tuple(found)
-    if name in ("is_floating_point", "numel"):
-        return method(found[0], name, Call(call.interpreter, [], {}, call.place))
-    if path in ("torch.allclose", "torch.equal", "torch.any", "torch.all", "torch.isnan"):
-        return None
-    if path in ("torch.cat", "torch.concat", "torch.stack"):
-        dtype, assumed = promoted(found)
-        return tensor(dtype, _joined(name, found, call), assumed=assumed)
-    if isinstance(call.arguments[0] if call.arguments else None, Tensor) and (
-        name in _METHODS or name in _SAME or name in ("unbind", "split", "chunk")
-    ):
-        return method(found[0], name, Call(call.interpreter, call.arguments[1:], call.keywords, call.place, call.open))
-    dtype, assumed = promoted(found)
-    given = dtype_of(call.keywords.get("dtype"))
-    if path.startswith("torch.nn.functional.") and name in (
-        "pad",
-        "softplus",
-        "silu",
-        "gelu",
-        "sigmoid",
-        "logsigmoid",
-        "softmax",
-        "dropout",
-    ):
-        return tensor(given or dtype, found[0].geometry, assumed=assumed and given is None)
-    return tensor(given or dtype, Geometry(sizes), assumed=assumed and given is None)
-
-
-def _joined(name: str, found: list[Tensor], call: Call) -> Geometry:
-    dims = [t.geometry.dims for t in found]
-    index = call.argument(1, "dim", 0)
-    first = dims[0]
-    if first is None or any(d is None or len(d) != len(first) for d in dims) or not isinstance(index, int):
-        return Geometry(found[0].geometry.sizes)
-    if name == "stack":
-        position = index % (len(first) + 1)
-        return Geometry(found[0].geometry.sizes, [*first[:position], len(found), *first[position:]])
-    if not -len(first) <= index < len(first):  # the example has another rank than the code expects
-        return Geometry(found[0].geometry.sizes)
-    new = list(first)
-    new[index] = sum(d[index] for d in dims if d is not None)
-    return Geometry(found[0].geometry.sizes, new)
 
 
 def subscripted(value: Tensor, key: Any) -> Tensor:
