@@ -6,7 +6,8 @@ keeps them by node, which costs more than parsing; this one counts characters, a
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 import libcst as cst
@@ -20,17 +21,27 @@ class Positions:
         state = _State(tree.default_indent, tree.default_newline)
         tree._codegen(state)  # noqa: SLF001 (libcst's own providers do the same; there is no other way to a custom state)
         self._tree = tree  # nodes are known by their identity, which holds as long as they live
-        self._spans = state.spans
-        self._lines = state.lines
+        # As arrays, because a dict of pairs takes more memory than the tree itself.
+        self._nodes = array("Q", sorted(state.spans))
+        self._starts = array("L", [state.spans[node][0] for node in self._nodes])
+        self._ends = array("L", [state.spans[node][1] for node in self._nodes])
+        self._lines = array("L", state.lines)
 
     def start(self, node: cst.CSTNode) -> tuple[int, int] | None:
         """The line and column where a node starts; ``None`` for a node of another tree."""
-        span = self._spans.get(id(node))
-        return None if span is None else self._place(span[0])
+        index = self._index(node)
+        return None if index is None else self._place(self._starts[index])
 
     def end(self, node: cst.CSTNode) -> tuple[int, int]:
-        """The line and column where a node ends, which is where what follows it starts."""
-        return self._place(self._spans[id(node)][1])
+        """The line and column where a node ends, which is where what follows it starts. Raises :class:`KeyError`."""
+        index = self._index(node)
+        if index is None:
+            raise KeyError(node)
+        return self._place(self._ends[index])
+
+    def _index(self, node: cst.CSTNode) -> int | None:
+        index = bisect_left(self._nodes, id(node))
+        return index if index < len(self._nodes) and self._nodes[index] == id(node) else None
 
     def _place(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset)

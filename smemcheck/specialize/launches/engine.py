@@ -164,9 +164,17 @@ class ExampleInterpreter(Interpreter):
                 arguments[name] = value
             else:
                 options[name] = value
-        position, consulted = call.place.position, self.consulted_target
-        configs = functools.partial(self._configs, outer)
-        self.launches.append(Launch(kernel, arguments, options, position, call.open, configs, consulted))
+        made = functools.partial(self._configs, outer)
+        self.launches.append(
+            Launch(
+                kernel.function.place.position,
+                arguments,
+                options,
+                call.place.position,
+                made,
+                consulted_target=self.consulted_target,
+            )
+        )
 
     def _configs(self, outer: Any) -> tuple[Config, ...] | None:
         listed = outer.attributes.get("configs") if isinstance(outer, (TunerValue, Instance)) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smemcheck.model import Config, Position
-from smemcheck.source.values import External, KernelValue, Obstacle
+from smemcheck.source.values import External
 from smemcheck.specialize.launches.tensors import CallersDtype, Sizes, Tensor
 
 
@@ -53,12 +53,14 @@ class Choice:
 class Launch:
     """One launch of a kernel in an example run, its arguments by the kernel's parameter names."""
 
-    kernel: KernelValue
+    kernel: Position  # of its ``def``
     arguments: dict[str, Any]
     options: dict[str, Any]
     position: Position
-    incomplete: Obstacle | None = None
-    configs: Callable[[], tuple[Config, ...] | None] = lambda: None  # of the autotuner around it, as this run made it
+    made: Callable[[], tuple[Config, ...] | None] | None = (
+        None  # gives the configs of the autotuner around it in this run
+    )
+    configs: tuple[Config, ...] | None = None  # what that gave, where it was asked for
     consulted_target: bool = False  # what led to it was told something of the device, so on another one it may differ
 
     def kinds(self, plan: Plan) -> Hashable:

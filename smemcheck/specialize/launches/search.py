@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
+from smemcheck.specialize.launches.condensed import condensed, key_of
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
 from smemcheck.specialize.launches.hints import Hints
@@ -118,6 +120,7 @@ class _Exploration:
     solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
     resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
     consulted_target: bool = False  # whether some run was told something of the device
+    said: dict[Hashable, float] = field(default_factory=dict)  # the least effort of launches that say the same
 
 
 class Launches:
@@ -130,17 +133,21 @@ class Launches:
         root: str,
         exclude: Sequence[str],
         respect_gitignore: bool,
-        callers: Callers | None = None,
+        other: Launches | None = None,
     ) -> None:
-        """``callers`` are those of the same root on another target."""
+        """``other`` are those of the same root on another target."""
         evaluator = analysis.evaluators[target]
         self.world = evaluator.world
         self.project = example_project(evaluator.project)
         self.memory = Memory()
         self.hints = Hints()
         self.remembered: Remembered = {}
-        self.callers = callers or Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        self.callers: Callers = (
+            other.callers if other else Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+        )
         self.consulted_target = False  # whether some run was told something of the device
+        # Kernels of which the launches are asked for the configs of the autotuners around them.
+        self.listed: set[tuple[str, int]] = other.listed if other else set()
         self._explored: dict[tuple[tuple[str, int], bool], _Exploration] = {}
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
@@ -190,10 +197,10 @@ class Launches:
         exploration = recorded.exploration
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension))
         if changed not in exploration.resized:
-            exploration.resized[changed] = self._run(exploration, changed)[0].launches
-        kinds, place = launch.kinds(plan), launch.kernel.function.place.position
+            exploration.resized[changed] = self._kept(self._run(exploration, changed)[0])
+        kinds = launch.kinds(plan)
         for other in exploration.resized[changed]:
-            if other.kernel.function.place.position == place and other.kinds(changed) == kinds:
+            if other.kernel == launch.kernel and other.kinds(changed) == kinds:
                 return replace(recorded, launch=other, plan=changed)
         return None
 
@@ -226,7 +233,7 @@ class Launches:
             runs += 1
             interpreter, plan = self._fitting(exploration, plan)
             steps += interpreter.steps
-            news, outcome = _note(exploration, plan, interpreter)
+            news, outcome = self._note(exploration, plan, interpreter)
             kinds_of_choices.update(choice.kind for choice in interpreter.choices.values())
             outcomes[effective] = outcome
             if plan.moves == ("needed",) and interpreter.launches and not core:
@@ -252,6 +259,7 @@ class Launches:
             for other in others:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
+        exploration.said.clear()
 
     def _dtypes_to_run(self, plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
         if interpreter.launches:
@@ -302,28 +310,42 @@ class Launches:
         exploration.consulted_target |= interpreter.consulted_target
         return interpreter
 
+    def _kept(self, interpreter: ExampleInterpreter) -> list[Launch]:
+        """The launches of a run, without the run."""
+        for launch in interpreter.launches:
+            if launch.made is not None and (launch.kernel.path, launch.kernel.line) in self.listed:
+                launch.configs = launch.made()
+        return [condensed(launch) for launch in interpreter.launches]
 
-def _note(exploration: _Exploration, plan: Plan, interpreter: ExampleInterpreter) -> tuple[int, Hashable]:
-    """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
-    news = 0
-    penalty = 0.0 if exploration.outermost else _INNER
-    outcome: list[Hashable] = []
-    variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
-    for launch in interpreter.launches:
-        place = launch.kernel.function.place.position
-        key = (place.path, place.line)
-        for number, variant in enumerate(variants):
-            kinds = launch.kinds(variant)
-            if number == 0:
-                outcome.append((key, kinds))
-            new = kinds not in exploration.kinds[key]
-            if new and len(exploration.kinds[key]) >= MOST_SIGNATURES:
-                continue
-            exploration.kinds[key].add(kinds)
-            news += new
-            if new or number == 0:
-                exploration.found[key].append(Recorded(launch, variant, exploration, cost_of(variant) + penalty))
-    return news, tuple(outcome)
+    def _note(self, exploration: _Exploration, plan: Plan, interpreter: ExampleInterpreter) -> tuple[int, Hashable]:
+        """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
+        news = 0
+        penalty = 0.0 if exploration.outermost else _INNER
+        outcome: list[Hashable] = []
+        variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
+        for launch in self._kept(interpreter):
+            key = (launch.kernel.path, launch.kernel.line)
+            for number, variant in enumerate(variants):
+                kinds = launch.kinds(variant)
+                if number == 0:
+                    outcome.append((key, kinds))
+                new = kinds not in exploration.kinds[key]
+                if new and len(exploration.kinds[key]) >= MOST_SIGNATURES:
+                    continue
+                exploration.kinds[key].add(kinds)
+                news += new
+                if new or number == 0:
+                    self._add(exploration, key, Recorded(launch, variant, exploration, cost_of(variant) + penalty))
+        return news, tuple(outcome)
+
+    def _add(self, exploration: _Exploration, key: tuple[str, int], recorded: Recorded) -> None:
+        """Keep a launch, unless an as plain one says the same. Where lists are asked for they are counted, so all are kept."""
+        said = None if key in self.listed else key_of(recorded.launch, recorded.plan)
+        if said is not None:
+            if exploration.said.get(said, math.inf) <= recorded.effort:
+                return
+            exploration.said[said] = recorded.effort
+        exploration.found[key].append(recorded)
 
 
 def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:

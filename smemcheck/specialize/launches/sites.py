@@ -25,8 +25,8 @@ def launches_of(project: Analysis, root: str, settings: Settings, target: str | 
     found: dict[str, Launches] = project.launches.setdefault(root, {})
     name = target or targets[0]
     if name not in found:
-        callers = found[targets[0]].callers if targets[0] in found else None
-        found[name] = Launches(project, name, root, settings.exclude, settings.respect_gitignore, callers)
+        other = found.get(targets[0])
+        found[name] = Launches(project, name, root, settings.exclude, settings.respect_gitignore, other)
     return found[name]
 
 
@@ -80,18 +80,21 @@ def launch_sites(
 
 def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> tuple[Site, ...]:
     """The sites; those whose list of configs is not known where it is written get the lists that their launches are made with."""
-    return tuple(_configured(project, settings, site) for site in sites)
+    unlisted = [
+        site for site in sites if site.answers and all(isinstance(a.configs, Unknown) for a in site.answers.values())
+    ]
+    for site in unlisted:
+        launches_of(project, site.root, settings).listed.add((site.position.path, site.position.line))
+    return tuple(_configured(project, settings, site) if site in unlisted else site for site in sites)
 
 
 def _configured(project: Analysis, settings: Settings, site: Site) -> Site:
-    if not site.answers or any(not isinstance(answer.configs, Unknown) for answer in site.answers.values()):
-        return site
     by_target = launches_by_target(
         project, site.root, settings, site.position.path, site.kernel_name, site.position.line
     )
     answers = dict(site.answers)
     for target, recorded in by_target.items():
-        lists = [configs for configs in (one.launch.configs() for one in recorded) if configs]
+        lists = [one.launch.configs for one in recorded if one.launch.configs]
         if lists and target in answers:
             union = tuple(dict.fromkeys(config for configs in lists for config in configs))
             note = f"its configs are those of {len(recorded)} example launches"
