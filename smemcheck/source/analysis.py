@@ -88,10 +88,10 @@ class Analysis:
             return Unknown("the pruner is no function that can be evaluated", site.decorator)
 
         def question(interpreter: Interpreter) -> tuple[Config, ...]:
-            # Which arguments the launch passes by keyword is not known here; constexprs usually are, so both hold them.
+            # Which arguments the launch passes by keyword is not known here, so both hold all of them.
             named = {name: thaw(value) for name, value in arguments.items()}
             given = [_config_value(config, place) for config in configs]
-            keywords = {p.name: named[p.name] for p in site.parameters if p.is_constexpr and p.name in named}
+            keywords = {p.name: named[p.name] for p in site.parameters if p.name in named}
             left = interpreter.call(pruner, [given, named], keywords if _takes_keywords(pruner) else {}, place)
             elements = iterate(interpreter, left, place)
             if isinstance(elements, Obstacle):

@@ -165,7 +165,7 @@ def _inferred(
                 tuples[0].position,
             )
         else:
-            built = _build(site, kinds, arguments, [*assumptions, *left_out])
+            built = _build(site, kinds, _with_defaults(site, arguments), [*assumptions, *left_out])
             numbers = () if proposal is None else tuple((n, v) for n, v in proposal.numbers if n in arguments)
             built = replace(built, config=proposal.config if proposal else None, launch_values=numbers)
             yield _with_numbers(site, built)
@@ -228,6 +228,23 @@ def _with_launches(
 
 def _set_elsewhere(site: Site) -> set[str]:
     """Constexprs that get a value when a config is bound: from the config, a heuristic or their default."""
+    defaults = {p.name for p in site.parameters if p.has_default and not isinstance(p.default, Unknown)}
+    return _set_by_config(site) | defaults
+
+
+def _with_defaults(site: Site, arguments: dict[str, Argument]) -> dict[str, Argument]:
+    """The arguments with the default of every constexpr that neither they nor any config or heuristic gives."""
+    later = _set_by_config(site)
+    defaults = {
+        p.name: argument_of_value(p.default, p)
+        for p in site.parameters
+        if p.is_constexpr and p.has_default and not isinstance(p.default, Unknown) and p.name not in later
+    }
+    return {**defaults, **arguments}
+
+
+def _set_by_config(site: Site) -> set[str]:
+    """Parameters that get a value from a config or a heuristic."""
     names = {"num_warps", "num_stages", "num_ctas"}
     lists = [answer.configs for answer in site.answers.values() if not isinstance(answer.configs, Unknown)]
     if lists:
@@ -236,7 +253,6 @@ def _set_elsewhere(site: Site) -> set[str]:
         names |= {parameter.name for parameter in site.parameters}  # nothing is lowered without a list
     if not isinstance(site.heuristics, Unknown):
         names |= {heuristic.parameter for heuristic in site.heuristics}
-    names |= {p.name for p in site.parameters if p.has_default and not isinstance(p.default, Unknown)}
     return names
 
 

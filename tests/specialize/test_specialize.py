@@ -74,7 +74,7 @@ def test_constexprs_that_nothing_gives_are_tried_with_small_domains(read):
     (site,), project = read(SCALE)
     answers = specialize(site, project, Settings(), ())
     tried = [dict(answer.constexprs) for answer in answers]
-    assert tried[0] == {"SIZE": 64, "MODE": "double", "DTYPE": Dtype("fp16")}
+    assert tried[0] == {"SIZE": 64, "MODE": "double", "DTYPE": Dtype("fp16"), "ROUND": False}
     assert {values["SIZE"] for values in tried} == {64, 128}
     assert {values["DTYPE"] for values in tried} == {Dtype("fp16"), Dtype("fp32")}
     reasons = {a.parameter: a.because for a in answers[0].assumptions}
@@ -86,7 +86,7 @@ def test_what_was_given_and_what_was_inferred(scale):
     types = dict(specialization.signature)
     assert types["x"] == types["bias"] == "*fp16"
     assert (types["n"], types["step"], types["factor"], types["SIZE"]) == ("i32", "i32", "fp32", "constexpr")
-    assert specialization.constexprs == (("SIZE", 256), ("MODE", "double"), ("DTYPE", Dtype("fp16")))
+    assert specialization.constexprs == (("SIZE", 256), ("MODE", "double"), ("DTYPE", Dtype("fp16")), ("ROUND", False))
     assert specialization.divisible_by_16 == {"x", "bias", "step"}  # n is not specialised
     reasons = {a.parameter: (a.value, a.because) for a in specialization.assumptions}
     assert reasons["SIZE"] == ("256", "given in pyproject.toml")

@@ -181,12 +181,16 @@ class Callers:
         tops = [key for key in reached if graph.out_degree(key) == 0 or self._applies(key)]
         tops.sort(key=lambda key: (self.entries[key].module.path != path, level[key]))
         rest = sorted((key for key in reached if key not in tops), key=lambda key: level[key])
-        order = [*tops[:5], *rest]
         if inside:  # the kernel is made by a function, which may launch it itself
-            order.append(start.key)
+            rest.append(start.key)
         builders = self._builders(graph)
-        order = [*[key for key in order if key not in builders][:_MOST_ENTRIES], *builders]
-        return [(replace(self.entries[key], builds=key in builders), key in tops or key in builders) for key in order]
+        outer = [key for key in tops[:5] if key not in builders]
+        inner = [key for key in rest if key not in builders][: _MOST_ENTRIES - len(outer)]
+        return [
+            *((self.entries[key], True) for key in outer),
+            *((replace(self.entries[key], builds=True), True) for key in builders),
+            *((self.entries[key], key in tops) for key in inner),
+        ]
 
 
 def _may_import(statement: Statement, entry: Entry) -> bool:

@@ -83,12 +83,11 @@ _PLANS: tuple[Plan, ...] = (
     Plan(sizes=Sizes(heads=1), moves=("one head",)),
     Plan(sizes=Sizes(sequence=1), moves=("one step",)),
 )
+"""The first example runs. From each, single choices are changed, the likeliest first."""
+
 _INPUTS: tuple[Plan, ...] = (Plan(), Plan(sizes=Sizes(sequence=1), moves=("other input",)))
 """The first runs of classes that make modules: of many rows and of one, as the modules are called with."""
 _MOST_BUILDER_RUNS = 10
-
-
-"""The first example runs. From each, single choices are changed, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +152,12 @@ class Launches:
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
         kinds: set[Hashable] = set()
+        built = False  # by modules as users make them: what inner functions might be called with besides is invented
         found: list[Recorded] = []
         for entry, outermost in self.callers.reaching(path, name, line):
             if len(kinds) >= ENOUGH and not outermost:
                 break
-            if kinds and not outermost and entry.is_private:
+            if not outermost and (built or (kinds and entry.is_private)):
                 continue
             explored = self._explored.get((entry.key, outermost))
             if explored is None:
@@ -165,6 +165,7 @@ class Launches:
                 self._explore(explored)
             self.consulted_target |= explored.consulted_target
             kinds |= explored.kinds.get((path, line), set())
+            built |= entry.builds and (path, line) in explored.kinds
             found += explored.found.get((path, line), [])
         return self._with_other_dimensions(sorted(found, key=lambda one: one.effort))
 
