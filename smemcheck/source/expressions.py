@@ -358,7 +358,7 @@ def _comparison(interpreter: Interpreter, node: cst.Comparison, frame: Frame) ->
     result: Any = True
     for target in node.comparisons:
         right = interpreter.evaluate(target.comparator, frame)
-        result = _compare_one(interpreter, type(target.operator), left, right, Place(frame.unit, node))
+        result = compare_one(interpreter, type(target.operator), left, right, Place(frame.unit, node))
         if len(node.comparisons) == 1:
             return result
         if not interpreter.truth(result, Place(frame.unit, node)):
@@ -367,7 +367,8 @@ def _comparison(interpreter: Interpreter, node: cst.Comparison, frame: Frame) ->
     return result
 
 
-def _compare_one(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: Any, place: Place) -> Any:
+def compare_one(interpreter: Interpreter, kind: type[cst.CSTNode], left: Any, right: Any, place: Place) -> Any:
+    """``left OP right`` for one operator of a comparison."""
     if kind in (cst.Is, cst.IsNot):
         same = identical(interpreter, left, right, place)
         return same if isinstance(same, Obstacle) else same == (kind is cst.Is)

@@ -237,7 +237,7 @@ class Frame:
             weight = FAIR if not value.tensor else WEAK
             if other.atoms == frozenset({"float"}):
                 reader.note(value, Claim.FLOAT, FAIR, f"{verb} a float", node)
-            elif other.atoms:
+            elif other.atoms and not (value.tensor and isinstance(other.payload, int)):  # floats are doubled too
                 reader.beside(value, other, weight, verb, node)
         if not left.tensor or not right.tensor:
             reader.note_same(left, right, WEAK, verb, node)

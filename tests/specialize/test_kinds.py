@@ -259,3 +259,12 @@ def test_strings_and_dtypes_of_constexprs_are_told_apart(read_kernel):
     use = parameter_kinds(site.answers["sm_90"].kernel)
     assert use.texts == {"MODE"}
     assert use.dtypes == {"DTYPE"}
+
+
+def test_a_number_that_elements_are_multiplied_with_does_not_make_them_integers(types):
+    doubled = """
+        def kernel(x, y, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            tl.store(y + i, tl.load(x + i) * 2)
+        """
+    assert types(doubled)["x"] == "*fp16"

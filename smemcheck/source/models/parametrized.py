@@ -96,10 +96,18 @@ def _calls(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _do_bench(call: Call) -> Any:
+    """``triton.testing.do_bench(fn)``: it calls ``fn``; how long that takes is not known."""
+    call.interpreter.call(call.argument(0, "fn"), [], {}, call.place)
+    return call.unknown("how long a function takes is not known")
+
+
 FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "pytest.mark.parametrize": _parametrize,
     "pytest.param": _param,
     "pytest.skip": _skip,
     "triton.testing.Benchmark": _benchmark,
     "triton.testing.perf_report": _perf_report,
+    "triton.testing.do_bench": _do_bench,
+    "triton.testing.do_bench_cudagraph": _do_bench,
 }

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from smemcheck.source.expressions import EXPRESSIONS
-from smemcheck.source.values import Frame, Obstacle
+from smemcheck.source.expressions import EXPRESSIONS, compare_one
+from smemcheck.source.values import External, Frame, Obstacle, Place
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.alternatives import threshold
 from smemcheck.specialize.launches.tensors import CallersDtype, Tensor
@@ -35,9 +35,23 @@ def tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) -> 
         sizes = threshold(self, node, frame)
         if sizes is not None:
             self.thresholds[sizes] = None
+        return _compared(self, node, frame)
     return EXPRESSIONS[type(node)](self, node, frame)
 
 
+def _compared(self: ExampleInterpreter, node: cst.Comparison, frame: Frame) -> Any:
+    """A comparison; element by element where a tensor is compared with a tensor or a number."""
+    operator = type(node.comparisons[0].operator)
+    if len(node.comparisons) != 1 or operator not in _ELEMENTWISE:
+        return EXPRESSIONS[cst.Comparison](self, node, frame)
+    left, right = self.evaluate(node.left, frame), self.evaluate(node.comparisons[0].comparator, frame)
+    tensors = [value for value in (left, right) if isinstance(value, Tensor)]
+    if tensors and all(isinstance(value, (Tensor, int, float)) for value in (left, right)):
+        return Tensor(tensors[0].cls, {}, External("torch.bool"), torch_calls.broadcast(tensors))
+    return compare_one(self, operator, left, right, Place(frame.unit, node))
+
+
+_ELEMENTWISE = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _ABOUT_SIZES = re.compile(r"shape|size|dim|stride|contiguous|dtype|device|is_cuda|%|len\(|numel|rank|capability")
 
 

@@ -33,6 +33,7 @@ from smemcheck.source.values import (
     KernelValue,
     Obstacle,
     Place,
+    Raised,
     TunerValue,
     UserClass,
     UserFunction,
@@ -40,6 +41,7 @@ from smemcheck.source.values import (
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.alternatives import NOTHING, entry_of_table
 from smemcheck.specialize.launches.autograd import apply, is_autograd, registered_backward
+from smemcheck.specialize.launches.cases import Case
 from smemcheck.specialize.launches.checks import tested
 from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.plans import Choice, Launch, Plan
@@ -47,6 +49,8 @@ from smemcheck.specialize.launches.remembered import Remembered, RememberingName
 from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Shape, Tensor
 from smemcheck.specialize.launches.torch_modules import forward_of, is_module
 
+_PATIENCE = 3_000  # steps
+_ENDS_TEST = ("Skipped", "ImportError", "ModuleNotFoundError")
 LIMITS = Limits(steps=20_000, size=20_000, depth=40, paths=8)
 
 
@@ -68,6 +72,11 @@ class ExampleInterpreter(Interpreter):
         self.solved: dict[int, int] = {}  # sizes that failed a check, and what would have passed
         self.dtype_groups: set[str] = set()
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
+        self.case: Case | None = None  # of a test: what it calls its function with, or each of its methods
+        self._depth = 0  # of calls of functions of the source
+        self._patience: int | None = (
+            None  # the step at which a call that a test made and that launched nothing is given up
+        )
         self._seen: dict[Hashable, int] = {}
 
     def namespace(self, module: Module) -> Namespace:
@@ -147,10 +156,44 @@ class ExampleInterpreter(Interpreter):
         if is_module(function):
             forward = forward_of(function)
             function = BoundMethod(forward, function) if isinstance(forward, UserFunction) else forward or function
-        result = super().call(function, arguments, keywords, place, open_)
+        if self.case is not None and isinstance(function, UserFunction):
+            result = self._call_from_test(function, arguments, keywords, place, open_)
+        else:
+            result = super().call(function, arguments, keywords, place, open_)
         if isinstance(function, UserFunction) and function.statement is not None and open_ is None:
             registered_backward(self, function, arguments, keywords, result, place)
         return result
+
+    def _call_from_test(
+        self,
+        function: UserFunction,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        place: Place,
+        open_: Obstacle | None,
+    ) -> Any:
+        """Call a function in the run of a test. What the test itself calls may fail or take too long without ending the test:
+        references in plain torch go step by step through a sequence, and only their results are compared.
+        """
+        self._depth += 1
+        called_by_test = self._depth == 2
+        if called_by_test:
+            self._patience = self.steps + _PATIENCE
+        try:
+            return super().call(function, arguments, keywords, place, open_)
+        except (Raised, Blocked) as exception:
+            if not called_by_test or (isinstance(exception, Raised) and exception.name in _ENDS_TEST):
+                raise
+            return Obstacle(f"{function.name}() ends with: {exception}", place)
+        finally:
+            self._depth -= 1
+            if called_by_test:
+                self._patience = None
+
+    def step(self, place: Place | None = None) -> None:
+        super().step(place)
+        if self._patience is not None and self.steps > self._patience:
+            raise Blocked(Obstacle("it goes on for long and launches nothing", place))
 
     def launch(self, kernel: KernelValue, call: Call, outer: Any) -> None:
         """Note a launch: bind its arguments to the kernel's parameters, as ``JITFunction.run`` does."""
@@ -164,6 +207,7 @@ class ExampleInterpreter(Interpreter):
                 arguments[name] = value
             else:
                 options[name] = value
+        self._patience = None
         made = functools.partial(self._configs, outer)
         self.launches.append(
             Launch(
@@ -191,7 +235,7 @@ def _attribute(self: ExampleInterpreter, node: cst.Attribute, frame: Frame) -> A
     name = node.attr.value
     place = Place(frame.unit, node)
     if isinstance(value, Tensor):
-        if name in value.attributes:
+        if name in value.attributes and name != "grad":  # which every backward pass sets anew
             return value.attributes[name]
         if (
             name in ("shape", "size", "ndim", "dim", "stride")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from smemcheck.source.module import Module, Statement
+from smemcheck.specialize.launches.cases import is_test
 
 _JIT = re.compile(r"(?<!torch\.)jit")
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=[^=]")
@@ -19,6 +20,9 @@ _MODULE = re.compile(r"(?:@[^\n]*\n)*class\s+\w+\([^)]*\b\w*Module\b")
 _MOST_ENTRIES = 8
 _MOST_BUILDERS = 24
 _MOST_HOLDERS = 8
+_SWEPT = re.compile(r"parametrize\b|perf_report\b")
+_MOST_TESTS = 6
+_MOST_TESTS_SEEN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,10 @@ class Entry:
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
-    def __init__(self, modules: Sequence[Module]) -> None:
+    def __init__(self, modules: Sequence[Module], root: str = "") -> None:
+        """``root`` is the scanned path: folders above it say nothing of what is a test."""
         self.modules = list(modules)
+        self.tests = {module.path for module in self.modules if is_test(module.path, root)}
         self.graph: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
         self.entries: dict[tuple[str, int], Entry] = {}
         self.defined: dict[str, list[Entry]] = {}
@@ -162,6 +168,7 @@ class Callers:
         graph: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
         graph.add_node(start.key)
         level = {start.key: 0}
+        tests: dict[tuple[str, int], int] = {}
         pending = [start]
         while pending and len(level) < 60:
             entry = pending.pop(0)
@@ -172,6 +179,9 @@ class Callers:
                     if caller.key not in level and level[entry.key] == 0:
                         level[caller.key] = 0
                         pending.append(caller)
+                    continue
+                if caller.module.path in self.tests and path not in self.tests:
+                    tests.setdefault(caller.key, level[entry.key])
                     continue
                 graph.add_edge(entry.key, caller.key)
                 if caller.key not in level:
@@ -187,10 +197,29 @@ class Callers:
         outer = [key for key in tops[:5] if key not in builders]
         inner = [key for key in rest if key not in builders][: _MOST_ENTRIES - len(outer)]
         return [
+            *((test, True) for test in self._testing(tests)),
             *((self.entries[key], True) for key in outer),
             *((replace(self.entries[key], builds=True), True) for key in builders),
             *((self.entries[key], key in tops) for key in inner),
         ]
+
+    def _testing(self, found: dict[tuple[str, int], int]) -> list[Entry]:
+        """The tests and benchmarks to start from, of those that call something which leads to the launch.
+
+        A function that tests share stands for its callers. Those come first that say what they are called with.
+        """
+        outer: dict[tuple[str, int], tuple[bool, int]] = {}
+        pending = [(self.entries[key], level) for key, level in found.items()]
+        seen = set(found)
+        while pending and len(seen) < _MOST_TESTS_SEEN:
+            entry, level = pending.pop(0)
+            swept = _SWEPT.search(entry.statement.decorator_text) is not None
+            callers = [] if swept else [one for one in self._callers(entry) if one.module.path in self.tests]
+            if not callers:
+                outer[entry.key] = (not swept, level)
+            pending += [(one, level + 1) for one in callers if one.key not in seen]
+            seen.update(one.key for one in callers)
+        return [self.entries[key] for key in sorted(outer, key=lambda key: (*outer[key], key))][:_MOST_TESTS]
 
 
 def _may_import(statement: Statement, entry: Entry) -> bool:

@@ -126,6 +126,9 @@ def example_arguments(
 
 
 def _example(interpreter: ExampleInterpreter, function: UserFunction, parameter: cst.Param, facts: _Facts) -> Any:
+    case = (interpreter.case or {}).get(function.name, {})
+    if parameter.name.value in case:
+        return case[parameter.name.value]
     example = _Example(interpreter, function, parameter, facts)
     if parameter.default is not None:
         return example.with_default(function.defaults.get(parameter.name.value))

@@ -25,6 +25,7 @@ class Plan:
     moves: tuple[str, ...] = ()  # what makes it differ from the plainest one
     label: str = "torch.int64"
     side: str = ""  # of weights, biases and gates; like the others when empty
+    case: int | None = None  # which of the cases that a test was written for
     wide: str = (
         "torch.float32"  # of tensors that are 32-bit among 16-bit ones by their names: gates, states, statistics
     )

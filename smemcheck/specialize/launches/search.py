@@ -15,6 +15,7 @@ from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
+from smemcheck.specialize.launches.cases import Case, cases_of
 from smemcheck.specialize.launches.condensed import condensed, key_of
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
@@ -37,6 +38,7 @@ _SINGLE = "torch.float32"
 _DIMENSIONS = (64, 128, 32, 256)  # of heads, as recorded launches have them, the most common first
 _RESIZED = 16  # kinds of launches of a kernel that are shown with other dimensions
 _SHOWN = 8  # specialisations that a kernel has when the user does not say how many
+_TESTED = -1.0  # what a launch of a test costs: it is a real one
 _NUDGE = 0.001  # a cost that decides between launches of the same cost
 _WIDE = Sizes(dimension=128)
 _ONE = Sizes(batch=1)
@@ -71,6 +73,12 @@ COSTS = {
     "other input": 0.6,
 }
 """How unlikely each departure from the plainest example is: the negative logarithm of its odds, roughly."""
+
+_TOGETHER: tuple[tuple[frozenset[str], str, float], ...] = (
+    (frozenset({"index"}), "single", 0.7),  # sequences of several lengths are packed in models, which are 16-bit
+    (frozenset({"optional", "all optional"}), "output", -1.0),  # who gives a first state asks for the last one
+)
+"""Departures that go with another one: one of these, the other one, and what is added to the cost."""
 
 _PLANS: tuple[Plan, ...] = (
     Plan(),
@@ -118,6 +126,7 @@ class _Exploration:
     rank: int | None = None  # of tensors, with which it runs
     solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
     resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
+    cases: Sequence[Case] = ()  # what it is called with where it is a test
     consulted_target: bool = False  # whether some run was told something of the device
     said: dict[Hashable, float] = field(default_factory=dict)  # the least effort of launches that say the same
 
@@ -142,7 +151,7 @@ class Launches:
         self.hints = Hints()
         self.remembered: Remembered = {}
         self.callers: Callers = (
-            other.callers if other else Callers(list(_modules(analysis, root, exclude, respect_gitignore)))
+            other.callers if other else Callers(list(_modules(analysis, root, exclude, respect_gitignore)), root)
         )
         self.consulted_target = False  # whether some run was told something of the device
         # Kernels of which the launches are asked for the configs of the autotuners around them.
@@ -193,7 +202,7 @@ class Launches:
         """The same kind of launch with another dimension; ``None`` where nothing that is passed shows the dimension."""
         plan, launch = recorded.plan, recorded.launch
         passed = [value for value in launch.arguments.values() if type(value) is int]
-        if plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
+        if plan.case is not None or plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
             return None
         exploration = recorded.exploration
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension))
@@ -209,7 +218,8 @@ class Launches:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
         serial = itertools.count()
         builds = exploration.entry.builds
-        plans = _INPUTS if builds else _PLANS
+        exploration.cases = self._cases(exploration.entry)
+        plans = [Plan(case=number) for number in range(len(exploration.cases))] or (_INPUTS if builds else _PLANS)
         queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in plans]
         heapq.heapify(queue)
         kinds_of_choices: set[str] = set()
@@ -261,6 +271,19 @@ class Launches:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
         exploration.said.clear()
+        exploration.cases = ()
+
+    def _cases(self, entry: Entry) -> Sequence[Case]:
+        """What a test or benchmark is called with; one empty case for a test that says nothing of it."""
+        if entry.module.path not in self.callers.tests:
+            return ()
+        interpreter = ExampleInterpreter(self.project, self.world, self.memory, Plan(), self.hints, self.remembered)
+        name = entry.statement.defined_name or ""
+        try:
+            found = cases_of(interpreter.namespace(entry.module).lookup(name))
+        except (KeyError, Raised, Blocked, RecursionError):
+            return ()
+        return found or ([{}] if name.startswith("test") else ())
 
     def _dtypes_to_run(self, plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
         if interpreter.launches:
@@ -268,7 +291,7 @@ class Launches:
 
     def _fitting(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
         """A run of the plan; when it raises without a launch, the same with tensors of other ranks."""
-        rank = exploration.rank
+        rank = exploration.rank if plan.case is None else plan.sizes.rank  # a test makes its tensors itself
         if rank is not None:
             plan = replace(plan, sizes=replace(plan.sizes, rank=rank))
             return self._run(exploration, plan)[0], plan
@@ -297,6 +320,8 @@ class Launches:
 
     def _run_once(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
         interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
+        if plan.case is not None:
+            interpreter.case = exploration.cases[plan.case]
         try:
             start(interpreter, exploration.entry)
         except (Raised, Blocked, RecursionError):  # launches made before that point count
@@ -358,7 +383,9 @@ def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
 
 def cost_of(plan: Plan) -> float:
     """How unlikely a plan is."""
-    return sum(COSTS[move] for move in plan.moves)
+    tested = 0.0 if plan.case is None else _TESTED + plan.case * _NUDGE
+    together = sum(more for some, other, more in _TOGETHER if other in plan.moves and not some.isdisjoint(plan.moves))
+    return sum(COSTS[move] for move in plan.moves) + together + tested
 
 
 def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Plan, bool]]:
@@ -366,7 +393,7 @@ def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Pla
     found: list[tuple[Plan, bool]] = []
     groups, seen = interpreter.dtype_groups, interpreter.seen_dtypes
     alternatives: list[tuple[str, dict[str, str], str]] = []
-    if plan.dtype != _SINGLE:
+    if plan.dtype != _SINGLE and (plan.case is None or not groups.isdisjoint(("float", "side", "wide"))):
         alternatives.append(("float", {"dtype": _SINGLE}, "single"))
     if "index" in groups and plan.index == "torch.int32":
         alternatives.append(("index", {"index": "torch.int64"}, "other index"))
@@ -404,7 +431,7 @@ def _effective(plan: Plan, kinds: set[str]) -> Hashable:
     flags = plan.flags and not kinds.isdisjoint(("flag", "text", "value"))
     optional = plan.optional and not kinds.isdisjoint(("optional", "output"))
     dtypes = plan.dtype, plan.side, plan.wide, plan.index, plan.label
-    return frozenset(plan.choices), dtypes, plan.sizes, optional, plan.indices and "index" in kinds, flags
+    return plan.case, frozenset(plan.choices), dtypes, plan.sizes, optional, plan.indices and "index" in kinds, flags
 
 
 def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:

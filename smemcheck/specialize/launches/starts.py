@@ -41,6 +41,8 @@ def _call_methods(interpreter: ExampleInterpreter, cls: UserClass) -> None:
     used = {id(instance)}
     raised: Raised | None = None
     for function in _methods(cls):
+        if interpreter.case and function.name not in interpreter.case:
+            continue
         first = [] if function.qualifier == "staticmethod" else [cls if function.qualifier else instance]
         arguments, keywords = example_arguments(interpreter, function, skip=len(first))
         if is_module(instance) and function.name in ("forward", "__call__"):
