@@ -5,6 +5,8 @@ Stages are imported where they are used, so that printing a version costs nothin
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib.metadata
 import itertools
 import sys
@@ -46,6 +48,7 @@ Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
 _Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
 """What one Triton says of every distinct job, its version, and what the user should know of how it went."""
 
+_COLLECTED = 20_000, 20, 100  # objects made, and collections of them, before the next generation is looked at too
 _MOST_RETRIES = 6  # further assumptions that are tried for one specialisation
 
 
@@ -115,6 +118,18 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     return replace(report, findings=rules.findings(report, settings))
 
 
+@contextlib.contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """While source is read, most of what is made stays: the collector would go over all of it at every quarter more."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@_collecting_seldom()
 def _read(
     paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = (), kept: Collection[str] = ()
 ) -> tuple[Report, Any, tuple[str, ...]]:
@@ -157,6 +172,7 @@ def _read(
     return report, reading.project, reading.files
 
 
+@_collecting_seldom()
 def _specialize(
     report: Report, project: Any, settings: Settings, files: Sequence[Any]
 ) -> tuple[Report, Sequence[tuple[int, Unknown]]]:

@@ -10,6 +10,7 @@ import libcst as cst
 from smemcheck.model import Position
 from smemcheck.source.positions import Positions
 from smemcheck.source.scan import Span, header_end, identifiers, split_statements
+from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
 _TOKENS = 200_000  # libcst takes some 30 µs for each
@@ -136,6 +137,7 @@ class Module:
         self.is_package = is_package
         self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.effects
         self.binders: dict[str, tuple[int, ...]] = {}  # likewise
+        self._tokens: Tokens = {}
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -193,4 +195,5 @@ class Module:
             raise SyntaxProblem(error.message.splitlines()[0], line + error.raw_line - 1) from None
         except RecursionError:
             raise SyntaxProblem("the expression is nested too deeply", line) from None
+        share(tree, self._tokens)
         return Unit(self, text, line, tree)

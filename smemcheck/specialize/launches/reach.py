@@ -9,10 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import networkx as nx
-
 from smemcheck.config import Settings
 from smemcheck.source.analysis import Analysis
+from smemcheck.source.graph import Graph
 from smemcheck.source.module import Module, Statement
 from smemcheck.specialize.launches.sites import launches_of
 
@@ -24,7 +23,7 @@ class Reach:
     """The graph from a name to the names of top-level definitions and aliases whose statements mention it."""
 
     def __init__(self, modules: Sequence[Module]) -> None:
-        self._graph: nx.DiGraph[str] = nx.DiGraph()
+        self._graph: Graph[str] = Graph()
         self._files: dict[str, set[str]] = defaultdict(set)
         statements = [(module, statement) for module in modules for statement in module.statements]
         bound = {name for _, statement in statements if (name := _bound(statement))}
@@ -38,8 +37,8 @@ class Reach:
     def of(self, kernels: Iterable[str]) -> tuple[set[str], set[str]]:
         """Files that mention one of the kernels or what leads to one, and all these names."""
         names = set(kernels)
-        for kernel in set(kernels) & set(self._graph):
-            names.update(nx.single_source_shortest_path_length(self._graph, kernel, cutoff=_MOST_STEPS))
+        for kernel in list(names):
+            names |= self._graph.reachable(kernel, _MOST_STEPS)
         return set().union(*(self._files.get(name, ()) for name in names)), names
 
 
