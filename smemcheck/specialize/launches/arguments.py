@@ -15,7 +15,7 @@ from smemcheck.specialize.kinds import Kind, ParameterKind
 from smemcheck.specialize.launches.plans import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedFloat, GuessedNumber, Tensor
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedFloat, GuessedNumber, Tensor, plain_number
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 
@@ -84,7 +84,9 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
                 is_open=(isinstance(value, Tensor) and value.assumed) or isinstance(value, Obstacle),
             )
         )
-    numbers = tuple((n, v) for n, v in launch.arguments.items() if isinstance(v, (bool, int, float)) and n in arguments)
+    numbers = tuple(
+        (n, plain_number(v)) for n, v in launch.arguments.items() if isinstance(v, (int, float)) and n in arguments
+    )
     config = config_of(recorded) if site.kind is SiteKind.LAUNCH else None
     return Proposal(arguments, tuple(assumptions), unknown, recorded.effort, numbers, config)
 
@@ -117,10 +119,8 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
     no_number = kind.is_accessed or (isinstance(value, GuessedNumber) and kind.kind is Kind.POINTER)
     if (no_number or kind.kind is Kind.DESCRIPTOR) and isinstance(value, (GuessedNumber, GuessedFloat, bool)):
         return None, ""  # the caller's value is a tensor
-    if isinstance(value, GuessedFloat):
-        frozen = float(value)
-    if isinstance(value, GuessedNumber):
-        frozen = int(value)
+    if isinstance(value, (GuessedNumber, GuessedFloat)):
+        frozen = plain_number(value)
     return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
 
 

@@ -144,6 +144,13 @@ class GuessedFloat(float):
     """A float for a parameter of which only its name or its default says that it is one: callers may give a tensor."""
 
 
+def plain_number(value: float) -> float:
+    """The number without what was guessed about it."""
+    if isinstance(value, GuessedNumber):
+        return int(value)
+    return float(value) if isinstance(value, GuessedFloat) else value
+
+
 class CallersDtype(External):
     """A dtype that the caller chooses, with its value in this run. ``group`` is which dtypes change together.
 

@@ -53,3 +53,13 @@ def test_launches_that_say_the_same_are_told_by_their_keys():
     assert plain not in [key_of(other, Plan()) for other in others]
     assert plain != key_of(launch(1), Plan(dtype="torch.float32"))
     assert key_of(launch({}), Plan()) is None
+
+
+def test_what_was_guessed_of_a_number_stays_behind(read):
+    (site,), project = read(
+        LAUNCHES.replace("bias=None", "n, scale, bias=None")
+        .replace("x.shape[0]", "n * 1, scale")
+        .replace("bias, n, HAS", "bias, n, scale, HAS")
+    )
+    for specialization in specialize(site, project, Settings(), ()):
+        assert {type(value) for _, value in specialization.launch_values} <= {int, float, bool}
