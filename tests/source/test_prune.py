@@ -38,6 +38,7 @@ def kernel(x, n, B: tl.constexpr, D: tl.constexpr = 64):
          {"n": 64}, [16, 32, 64]),
         ("def prune(configs, nargs, **kwargs):\n    d = kwargs.get('D', 8)\n    return [c for c in configs if c.kwargs['B'] <= d]",
          {"D": 32}, [16, 32]),
+        ("def prune(configs, nargs, **kwargs):\n    return [c for c in configs if c.kwargs['B'] <= kwargs['n']]", {"n": 32}, [16, 32]),
         ("def prune(configs, nargs, **kwargs):\n    n = nargs.get('missing', 16)\n    return [c for c in configs if c.kwargs['B'] <= n]",
          {}, [16]),
         ("def prune(configs, nargs, **kwargs):\n    for c in configs:\n        if c.kwargs['B'] > 16 and c.num_warps == 4:\n            yield c",

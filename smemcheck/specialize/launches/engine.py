@@ -68,6 +68,7 @@ class ExampleInterpreter(Interpreter):
         self.choices: dict[Hashable, Choice] = {}
         self.launches: list[Launch] = []
         self.thresholds: dict[tuple[int, int], None] = {}  # numbers of the example, and what they are compared with
+        self.layers: dict[str, Instance] = {}  # examples that the methods of an object share
         self.failed = False  # it ended in an exception
         self.solved: dict[int, int] = {}  # sizes that failed a check, and what would have passed
         self.dtype_groups: set[str] = set()

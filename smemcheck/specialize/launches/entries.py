@@ -17,7 +17,7 @@ _JIT = re.compile(r"(?<!torch\.)jit")
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=[^=]")
 _MODULE = re.compile(r"(?:@[^\n]*\n)*class\s+\w+\([^)]*\b\w*Module\b")
 _MOST_ENTRIES = 8
-_MOST_BUILDERS = 24
+_MOST_BUILDERS = 48
 _MOST_HOLDERS = 8
 _SWEPT = re.compile(r"parametrize\b|perf_report\b")
 _MOST_TESTS = 6

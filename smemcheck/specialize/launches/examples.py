@@ -12,9 +12,19 @@ import libcst as cst
 from smemcheck.source.values import Blocked, External, Obstacle, Place, Raised, UserClass, UserFunction
 from smemcheck.specialize.launches.engine import ExampleInterpreter
 from smemcheck.specialize.launches.tensors import Geometry, GuessedFloat, GuessedNumber, Sizes, Tensor, tensor
-from smemcheck.specialize.launches.torch_modules import feature_sizes, layer
+from smemcheck.specialize.launches.weights import (
+    complete,
+    example_layer,
+    is_layer,
+    is_scale,
+    is_weight,
+    layer_tensors,
+    packed_dtypes,
+    scale_sizes,
+    weight_sizes,
+)
 
-_TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size)\b"
+_TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size|item)\b"
 _INTEGER_NAME = re.compile(
     r"(?i)^(b|t|s|l|m|n|h|d|k|v|g|\w*_?(size|len|length|dim|dims|heads?|num|groups?|chunk\w*|block\w*|bits|rank|steps?|idx|offset|n_\w+|num_\w+|max_\w+|top_?k|window\w*|seqlens?|splits?))$|^(n|num|max|block)_\w+$"
 )
@@ -37,13 +47,7 @@ _DOCUMENTED = re.compile(
     r"[`*]{0,2}(\w+)[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*\n?[^\[\n]*\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
 )
 
-_QUANTIZED_TENSOR = re.compile(
-    r"(?i)^(w_?q|q_?w|q_?weights?|\w*qweights?|\w*_packed|packed_?\w*|quantized_?\w*|\w*_quantized|\w*_quant_weights?)$"
-)
-_WEIGHT = re.compile(r"(?i)^(w|weights?)$")
-_SCALES = re.compile(r"(?i)^(\w+_)?q?(scales?|zeros?|zero_?points?)$")
-_PACKED_DTYPES = ("uint8", "int32", "int8", "float8_e4m3fn")  # of quantised values, the most common first
-_LAYER_TENSOR = r"(?<![\w.])%s\.(\w*(?:scale|zero)\w*)\b(?!\()"
+_BITS = re.compile(r"(?i)bits")
 _HALF = GuessedFloat(0.5)
 _OUTPUT_FLAG = re.compile(r"(?i)^(return|output|store|save|write|keep)_")
 
@@ -63,9 +67,10 @@ class _Facts:
     is_layer: bool  # something with weights
     compared: bool  # with None
     compared_around: bool  # with None, in the same file under the same name
+    required: bool  # the function asserts that it is not None
     texts: tuple[str, ...]  # that it is compared with
     packed: tuple[str, ...]  # dtypes that quantised values have in this file, for a tensor of such
-    scales: tuple[str, ...]  # tensors of a layer besides its weights and bias
+    tensors: tuple[str, ...]  # of a layer, besides its weights and bias
     of_weights: bool  # scales or zeros of quantised weights beside it, one of each group
     dimensions: tuple[str, ...] | None  # their names, from its documentation
 
@@ -84,8 +89,8 @@ def _facts(
         )
         documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
         facts = {p.name.value: _facts_of(p, text, documented, function.module.text) for p in parameters}
-        if any(_QUANTIZED_TENSOR.match(name) or _WEIGHT.match(name) for name in facts):
-            facts = {name: replace(one, of_weights=bool(_SCALES.match(name))) for name, one in facts.items()}
+        if any(map(is_weight, facts)):
+            facts = {name: replace(one, of_weights=is_scale(name)) for name, one in facts.items()}
         known = interpreter.hints.parameters[id(function.node)] = (function.node, facts)
     return known[1]
 
@@ -95,19 +100,25 @@ def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, 
     word = re.escape(name)
     annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
     is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
-    is_layer = not is_tensor and bool(re.search(rf"(?<![\w.]){word}\.weight\b", text))
+    layered = not is_tensor and is_layer(name, annotation, text)
     compared = bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", text))
+    required = bool(re.search(rf"\bassert\s+{word}\s+is\s+not\s+None\b", text))
     texts = _texts(name, text)
     if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
         texts = list(dict.fromkeys([*texts, *_texts(name, around)]))
     compared_around = compared or bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", around))
-    packed: tuple[str, ...] = ()
-    if _QUANTIZED_TENSOR.match(name):
-        packed = tuple(dtype for dtype in _PACKED_DTYPES if f"torch.{dtype}" in around)
-    scales = tuple(dict.fromkeys(re.findall(_LAYER_TENSOR % word, text))) if is_layer else ()
-    dimensions = documented.get(name)
     return _Facts(
-        annotation, is_tensor, is_layer, compared, compared_around, tuple(texts), packed, scales, False, dimensions
+        annotation,
+        is_tensor,
+        layered,
+        compared,
+        compared_around,
+        required,
+        tuple(texts),
+        packed_dtypes(name, around),
+        layer_tensors(name, text) if layered else (),
+        False,
+        documented.get(name),
     )
 
 
@@ -159,11 +170,10 @@ class _Example:
         if self.facts.of_weights and made.assumed:
             made.dtype = self.interpreter.callers_dtype("side", self.name)
         if self.function.owner is not None and made.geometry.dims is None:
-            outputs, inputs = feature_sizes(self.sizes)
-            if self.facts.packed or _WEIGHT.match(self.name):
-                made.geometry = Geometry(self.sizes, [outputs, inputs])
+            if is_weight(self.name):
+                made.geometry = Geometry(self.sizes, weight_sizes(self.sizes))
             elif self.facts.of_weights:
-                made.geometry = Geometry(self.sizes, [outputs, inputs // self.sizes.quantised])
+                made.geometry = Geometry(self.sizes, scale_sizes(self.sizes))
         return made
 
     def named(self, name: str) -> Tensor:
@@ -175,12 +185,13 @@ class _Example:
         return alternatives[self.interpreter.pick((*self.key, kind), kind, len(alternatives))]
 
     def layer(self) -> Any:
-        """A linear layer with weights of the caller's dtype, and a bias or none."""
-        dtype = self.interpreter.callers_dtype("float", self.name)
-        outputs, inputs = feature_sizes(self.sizes)
-        weight = tensor(dtype, Geometry(self.sizes, [outputs, inputs]), assumed=True, name=self.name)
-        bias = self.choose("optional", (None, lambda: tensor(dtype, Geometry(self.sizes, [outputs]), assumed=True)))
-        return layer(weight, bias, {name: self.named(name) for name in self.facts.scales})
+        """A linear layer, with a bias or without. The methods of an object are all given the same one."""
+        known = self.interpreter.layers.get(self.name) if self.function.owner is not None else None
+        if known is None or known.attributes.get("weight", True) is None:  # a method may take its weights away
+            has_bias = self.choose("optional", (False, True))
+            known = self.interpreter.layers[self.name] = example_layer(self.interpreter, self.name, has_bias)
+        complete(known, self.interpreter, self.facts.tensors, self.choose_by)
+        return known
 
     def choose(self, kind: str, alternatives: Sequence[Any], default: int = 0) -> Any:
         """One of the alternatives; those that are functions are called when they are taken."""
@@ -190,6 +201,12 @@ class _Example:
     def flag(self, default: bool) -> bool:
         kind = "output" if not default and _OUTPUT_FLAG.match(self.name) else "flag"
         return bool(self.choose(kind, (default, not default)))
+
+    def integer(self) -> int:
+        """A number by its name; how many bits quantised weights have is the caller's choice."""
+        if _BITS.search(self.name) and self.function.owner is not None:
+            return int(self.choose("bits", (4, 8, 2)))
+        return _integer(self.name, self.sizes)
 
     def float(self) -> Any:
         """A float, or the integer 1 where callers of a scale write that: Triton makes a constant of it."""
@@ -219,7 +236,7 @@ class _Example:
             return self.choose("text", [None, *(facts.texts or _NAMED.get(name, []))])
         tensor_like = not _FLOAT_NAME.search(name) and not _INTEGER_NAME.match(name)
         if facts.is_tensor or (not annotation and (tensor_like or _INTEGER_TENSOR.search(name))):
-            return self.choose(self.optional, (None, self.tensor))
+            return self.tensor() if facts.required else self.choose(self.optional, (None, self.tensor))
         if "float" in annotation or (_FLOAT_NAME.search(name) and not annotation):
             return self.choose("value", (None, _HALF, 1))
         other: Any = None
@@ -256,7 +273,7 @@ class _Example:
         if _FLOAT_NAME.search(name):
             return self.float()
         if len(name) > 1 and _INTEGER_NAME.match(name):
-            return GuessedNumber(_integer(name, self.sizes))
+            return GuessedNumber(self.integer())
         guessed = self.tensor()
         guessed.attributes["<guessed>"] = True
         return guessed
@@ -281,8 +298,9 @@ class _Example:
         if facts.says("float"):
             return self.choose("value", (_HALF, None)) if absent else self.float()
         if facts.says("int"):
-            number = _integer(name, self.sizes)
-            return self.choose("value", (number, None)) if absent else number
+            if re.match(r"(?i)(list|tuple|sequence|iterable)\b", annotation):
+                return [self.sizes.features]
+            return self.choose("value", (self.integer(), None)) if absent else self.integer()
         if facts.says("str") or facts.says("Literal"):
             texts = re.findall(r"['\"](\w+)['\"]", annotation) or list(facts.texts)
             if texts:
@@ -317,7 +335,7 @@ def _texts(name: str, text: str) -> list[str]:
 def _integer(name: str, sizes: Sizes) -> int:
     if re.search(r"(?i)chunk|block|^b[tskvmn]$", name):
         return 64
-    if re.search(r"(?i)bits", name):
+    if _BITS.search(name):
         return 4
     if re.search(r"(?i)top_?k", name):
         return 2

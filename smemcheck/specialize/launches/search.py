@@ -57,6 +57,7 @@ COSTS = {
     "condition": 3.0,
     "form": 1.0,
     "packed": 0.8,
+    "bits": 0.8,
     "all optional": 0.7,
     "all flags": 2.2,
     "wide": 0.9,

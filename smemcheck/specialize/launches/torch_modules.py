@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from smemcheck.source.values import Builtin, Call, External, Instance, Place, Raised, UserClass, UserFunction
-from smemcheck.specialize.launches.tensors import Geometry, Sizes, Tensor, tensor
+from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 LINEAR = External("torch.nn.Linear")
@@ -66,20 +65,16 @@ def linear(call: Call) -> Instance | None:
     return layer(weight, None if bias is False else tensor(dtype, Geometry(sizes, [outputs])))
 
 
-def layer(weight: Tensor, bias: Tensor | None, others: Mapping[str, Tensor] | None = None) -> Instance:
-    """A linear layer of these weights; ``others`` are tensors that it has besides."""
+def layer(weight: Tensor, bias: Tensor | None) -> Instance:
+    """A linear layer of these weights."""
     outputs, inputs = weight.geometry.settled()
-    sizes = {"in_features": inputs, "out_features": outputs}
-    return Instance(LINEAR, {**sizes, "weight": weight, "bias": bias, **(others or {})})
-
-
-def feature_sizes(sizes: Sizes) -> list[int]:
-    """The sizes of an example layer's weight: outputs and inputs."""
-    return [2 * sizes.features, sizes.features]
+    return Instance(LINEAR, {"weight": weight, "bias": bias, "in_features": inputs, "out_features": outputs})
 
 
 def layer_attribute(value: Instance, name: str, place: Place) -> Any:
     """An attribute of a layer of torch's own. Raises ``AttributeError`` of the program for what it has not."""
+    if name in _REGISTERS:
+        return Builtin(name, lambda call: _register(value, call))
     if name in _THEMSELVES:
         return Builtin(name, lambda call: value)
     if name == "training":

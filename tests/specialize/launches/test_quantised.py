@@ -180,3 +180,37 @@ def test_an_input_of_few_rows_takes_the_other_kernel(launched):
 
 def test_a_default_that_no_config_sets_is_part_of_the_specialisation(launched):
     assert launched(LAYERS + EIGHT_BIT, "narrow_kernel")[0]["policy"] == "evict_first"
+
+
+def test_what_a_method_asserts_is_given(launched):
+    strict = PACKED.replace("group_size):", "group_size, meta=None):\n        assert meta is not None")
+    strict = strict.replace("layer.pack(W_q, scales)", "layer.pack(W_q, scales * meta.item())")
+    assert any(one["packed"] for one in launched(LAYERS + strict))
+
+
+def test_how_many_bits_weights_have_is_the_callers_choice(launched):
+    bits = PACKED.replace("group_size):", "W_nbits):").replace("Layer(4,", "Layer(W_nbits,")
+    assert {one["bits"] for one in launched(LAYERS + bits)} >= {4, 8, 2}
+
+
+IN_STEPS = """
+class Method:
+    def create_weights(self, layer: torch.nn.Module, output_partition_sizes: list[int], params_dtype: torch.dtype):
+        outputs = sum(output_partition_sizes)
+        layer.register_parameter("weight", torch.nn.Parameter(torch.empty(outputs, 512, dtype=torch.uint8), requires_grad=False))
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        outputs, inputs = layer.weight.shape
+        layer.packed = Layer(8, in_features=inputs, out_features=outputs, kind=Kind.HALF)
+        layer.packed.pack(layer.weight, layer.weight_scale)
+        del layer.weight
+
+    def apply(self, layer: torch.nn.Module, x: torch.Tensor, bias=None):
+        out = layer.packed(x.view(-1, 512))
+        return out if bias is None else out + bias
+"""
+
+
+def test_the_methods_of_an_object_work_on_one_layer(launched):
+    first = launched(LAYERS + IN_STEPS)[0]
+    assert (first["a"], first["b"], first["scales"], first["bits"]) == ("*fp16", "*i32", "*fp16", 8)
