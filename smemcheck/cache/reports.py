@@ -150,20 +150,21 @@ class ReportStore:
 
     def _state(self, files: Iterable[str], folders: Iterable[str]) -> manifests.Manifest:
         """The state of these files and folders and of all that the paths hold, the rules of what to ignore included."""
-        from smemcheck.source.discovery import ignore_files
+        from smemcheck.source.discovery import folders_of_tests, ignore_files
 
         every = [*files, *self._settings.specializations]
         listed = list(folders)
         for path in self._paths:
-            every += self._python_files(path, listed)
+            every += [*self._python_files(path, listed), *folders_of_tests(path)]
             if self._settings.respect_gitignore:
                 every += ignore_files(os.path.realpath(path), listed)
         return manifests.take(every, listed)
 
     def _python_files(self, path: str, listed: list[str]) -> Iterable[str]:
-        from smemcheck.source.discovery import python_files
+        from smemcheck.source.discovery import files_of_tests, python_files
 
-        return python_files(path, self._settings.exclude, self._settings.respect_gitignore, listed)
+        rules = self._settings.exclude, self._settings.respect_gitignore
+        return [*python_files(path, *rules, listed), *files_of_tests(path, *rules, listed)]
 
     def _forget_old(self) -> None:
         kept = sorted(self._path.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -27,6 +27,10 @@ _NEVER = frozenset(
     }
 )
 
+_TESTS = ("test", "tests", "benchmark", "benchmarks", "bench", "perf")
+_TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_ASCENT = 12  # folders above a scanned path that are looked at
+
 
 def python_files(
     path: str, exclude: Sequence[str] = (), respect_gitignore: bool = True, visited: list[str] | None = None
@@ -42,6 +46,44 @@ def python_files(
     excluded = pathspec.PathSpec.from_lines("gitignore", exclude)
     above = _ignores_above(full) if respect_gitignore else []
     yield from _walk(full, full, excluded, above, respect_gitignore, [] if visited is None else visited)
+
+
+def files_of_tests(
+    path: str, exclude: Sequence[str] = (), respect_gitignore: bool = True, visited: list[str] | None = None
+) -> Iterator[str]:
+    """The Python files of the tests and benchmarks of the repository around ``path`` that do not lie below it themselves.
+
+    Whoever names a package to check means its kernels; how they are launched, the tests beside it say best. ``exclude`` is
+    read from the repository's top. ``visited`` collects the folders that were listed.
+    """
+    top = _repository(os.path.realpath(path))
+    if top is None:
+        return
+    excluded = pathspec.PathSpec.from_lines("gitignore", exclude)
+    ignores = [*_ignores_above(top), *_ignore_file(top)] if respect_gitignore else []
+    for folder in folders_of_tests(path):
+        if os.path.isdir(folder) and not excluded.match_file(f"{os.path.basename(folder)}/"):
+            yield from _walk(top, folder, excluded, ignores, respect_gitignore, [] if visited is None else visited)
+
+
+def folders_of_tests(path: str) -> list[str]:
+    """Where :func:`files_of_tests` looks: folders, there or not, that neither hold ``path`` nor lie below it."""
+    full = os.path.realpath(path)
+    top = _repository(full)
+    if top is None or top == full:
+        return []
+    folders = [os.path.join(top, name) for name in _TESTS]
+    return [one for one in folders if not os.path.islink(one) and not f"{full}{os.sep}".startswith(f"{one}{os.sep}")]
+
+
+def _repository(path: str) -> str | None:
+    """The top folder of the project that a path lies in."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    for _ in range(_ASCENT):
+        if any(os.path.exists(os.path.join(folder, name)) for name in _TOP):
+            return folder
+        folder = os.path.dirname(folder)
+    return None
 
 
 def _walk(

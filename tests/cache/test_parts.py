@@ -123,6 +123,24 @@ def test_after_a_change(edit, package, read):
     assert incremental == run(package, cache=False)
 
 
+TEST = "import torch\nfrom pkg.plain import plain\n\ndef test_plain():\n    plain[(1,)](torch.empty(64), BLOCK={})\n"
+
+
+def test_tests_beside_the_package_are_watched(package, read):
+    top = package.parent
+    (top / "pyproject.toml").write_text("")
+    run(package)
+    (top / "tests").mkdir()
+    for number, block in enumerate((32, 16)):  # a new folder, then a changed file
+        (top / "tests" / "test_plain.py").write_text(TEST.format(block))
+        time.sleep(_TICK)
+        read.clear()
+        incremental = run(package)
+        assert "plain.py" in read
+        assert number == 0 or "first.py" not in read
+        assert incremental == run(package, cache=False)
+
+
 def test_a_change_after_a_change(package, read):
     run(package)
     edited(package, first=FILES["first.py"].replace("FIRST]", "[32, *FIRST]]"))

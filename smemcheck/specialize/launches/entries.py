@@ -45,10 +45,15 @@ class Entry:
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
-    def __init__(self, modules: Sequence[Module], root: str = "") -> None:
-        """``root`` is the scanned path: folders above it say nothing of what is a test."""
-        self.modules = list(modules)
-        self.tests = {module.path for module in self.modules if is_test(module.path, root)}
+    def __init__(self, modules: Sequence[Module], beside: Sequence[Module] = (), root: str = "") -> None:
+        """``modules`` lie below ``root``, the scanned path; folders above it say nothing of what is a test.
+
+        ``beside`` are the tests and benchmarks of the repository elsewhere.
+        """
+        self.scanned = tuple(modules)
+        self.modules = list(dict.fromkeys([*modules, *beside]))
+        self.tests = {module.path for module in modules if is_test(module.path, root)}
+        self.tests |= {module.path for module in beside}
         self.entries: dict[tuple[str, int], Entry] = {}
         self.defined: dict[str, list[Entry]] = {}
         for module in self.modules:

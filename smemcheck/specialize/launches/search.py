@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import os
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from smemcheck.source.analysis import Analysis
-from smemcheck.source.discovery import python_files
+from smemcheck.source.discovery import files_of_tests, python_files
 from smemcheck.source.interpreter import Memory
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
@@ -151,9 +152,13 @@ class Launches:
         self.memory = Memory()
         self.hints = Hints()
         self.remembered: Remembered = {}
-        self.callers: Callers = (
-            other.callers if other else Callers(list(_modules(analysis, root, exclude, respect_gitignore)), root)
-        )
+        self.callers: Callers
+        if other:
+            self.callers = other.callers
+        else:
+            scanned = _modules(analysis, python_files(root, exclude, respect_gitignore))
+            beside = _modules(analysis, files_of_tests(root, exclude, respect_gitignore))
+            self.callers = Callers(list(scanned), list(beside), os.path.realpath(root))
         self.consulted_target = False  # whether some run was told something of the device
         # Kernels of which the launches are asked for the configs of the autotuners around them.
         self.listed: set[tuple[str, int]] = other.listed if other else set()
@@ -451,9 +456,8 @@ def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
                 yield replace(plan, choices=choices, sizes=sizes, moves=(*plan.moves, move))
 
 
-def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_gitignore: bool) -> Iterator[Module]:
-    project = analysis.project
-    for path in python_files(root, exclude, respect_gitignore):
+def _modules(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
+    for path in paths:
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -461,6 +465,6 @@ def _modules(analysis: Analysis, root: str, exclude: Sequence[str], respect_giti
                 continue
         except OSError:
             continue
-        module = project.module(path)
+        module = analysis.project.module(path)
         if module is not None:
             yield module

@@ -64,7 +64,7 @@ def launch_sites(
     found: list[Site] = []
     for root in dict.fromkeys(roots):
         launches = launches_of(project, root, settings)
-        for module in launches.callers.modules:
+        for module in launches.callers.scanned:
             if module.path in kept:
                 continue
             for statement in module.statements:

@@ -43,12 +43,12 @@ def scale(x, bias=None, mode="once"):
 def found(tmp_path):
     """The specialisations of the kernel in a repository with these further files, as text of their arguments."""
 
-    def of(files, cap=8):
+    def of(files, cap=8, checked="."):
         for name, text in {"ops.py": OPS, **files}.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text))
-        reading = read_sites([str(tmp_path)], [SM_90], Settings())
+        reading = read_sites([str(tmp_path / checked)], [SM_90], Settings())
         (site,) = (one for one in reading.sites if one.kernel_name == "scale_kernel")
         return specialize(site, reading.project, Settings(max_specializations=cap), ())
 
@@ -213,3 +213,19 @@ def test_a_skipped_test_says_nothing(found):
         cap=1,
     )
     assert told(only)[0] == "*fp16"
+
+
+def test_tests_of_the_repository_count_when_only_the_package_is_checked(found):
+    files = {
+        "pyproject.toml": "",
+        "pkg/ops.py": OPS,
+        "tests/test_ops.py": PARAMETRIZED.replace("from ops", "from pkg.ops"),
+    }
+    first = found({**files, "pkg/__init__.py": ""}, checked="pkg")[0]
+    assert told(first) == ("*fp32", 1000, 32, True, "twice")
+
+
+def test_tests_outside_a_repository_are_not_looked_for(found):
+    files = {"pkg/ops.py": OPS, "tests/test_ops.py": PARAMETRIZED.replace("from ops", "from pkg.ops")}
+    first = found({**files, "pkg/__init__.py": ""}, checked="pkg")[0]
+    assert told(first)[4] == "once"
