@@ -20,13 +20,14 @@ _SETTLED = 2_000_000_000
 """ns. A time stamp this close to the moment it was read may cover a later change (file systems tick in up to 2 s)."""
 
 
-def take(files: Iterable[str], folders: Iterable[str]) -> Manifest:
-    """The state of these files and folders now."""
+def take(files: Iterable[str], folders: Iterable[str], earlier: Manifest | None = None) -> Manifest:
+    """The state of these files and folders now. What bears the stamps that it had ``earlier`` is not read again."""
     newest = time.time_ns() - _SETTLED
-    manifest: Manifest = {path: _folder(path, newest) for path in dict.fromkeys(folders)}
+    known = earlier or {}
+    manifest: Manifest = {path: _folder(path, newest, known.get(path)) for path in dict.fromkeys(folders)}
     for path in dict.fromkeys(files):
         if path not in manifest:
-            manifest[path] = _file(path, newest)
+            manifest[path] = _file(path, newest, known.get(path))
     return manifest
 
 
@@ -48,20 +49,19 @@ def _times(entry: list[Any]) -> list[int]:
     return entry[1:3] if len(entry) == 5 else entry[:2]
 
 
-def holds(manifest: Manifest) -> bool:
-    """Whether every file and folder is as it was."""
-    return all(_is_same(path, entry) for path, entry in manifest.items())
+def different(manifest: Manifest) -> list[str]:
+    """The files and folders that are not as they were."""
+    return [path for path, entry in manifest.items() if not _is_same(path, entry)]
 
 
-def changes(manifest: Manifest) -> tuple[set[str], set[str]] | None:
-    """Python files that are not as they were, gone ones included, and the names, without ``.py``, of what came into a folder
-    or left it; ``None`` where something else changed too.
+def changes(manifest: Manifest, differing: Iterable[str]) -> tuple[set[str], set[str]] | None:
+    """Python files among those that are :func:`different`, gone ones included, and the names, without ``.py``, of what came
+    into a folder or left it; ``None`` where something else changed too.
     """
     files: set[str] = set()
     names: set[str] = set()
-    for path, entry in manifest.items():
-        if _is_same(path, entry):
-            continue
+    for path in differing:
+        entry = manifest[path]
         if len(entry) == 3 and os.path.isdir(path):
             before, after = _names(entry[2]), _names(_listing(path))
             moved = before ^ after
@@ -107,22 +107,26 @@ def _is_same(path: str, entry: list[Any]) -> bool:
     return entry[:2] == [found.st_mtime_ns, found.st_ctime_ns] or _listing(path) == entry[2]
 
 
-def _file(path: str, newest: int) -> list[Any]:
+def _file(path: str, newest: int, known: list[Any] | None) -> list[Any]:
     try:
         found = os.stat(path)
     except OSError:
         return []
     if stat.S_ISDIR(found.st_mode):
         return ["folder"]
-    return [found.st_size, *_stamps(found, newest), found.st_ino, _digest_of(path)]
+    state = [found.st_size, *_stamps(found, newest), found.st_ino]
+    if known and len(known) == 5 and known[:4] == state and state[1]:
+        return known
+    return [*state, _digest_of(path)]
 
 
-def _folder(path: str, newest: int) -> list[Any]:
+def _folder(path: str, newest: int, known: list[Any] | None) -> list[Any]:
     try:
         found = os.stat(path)
     except OSError:
         return []
-    return [*_stamps(found, newest), _listing(path)]
+    stamps = _stamps(found, newest)
+    return known if known and len(known) == 3 and known[:2] == stamps and stamps[0] else [*stamps, _listing(path)]
 
 
 def _stamps(found: os.stat_result, newest: int) -> list[int]:

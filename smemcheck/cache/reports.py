@@ -55,6 +55,17 @@ class Kept:
     folders: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """A kept report as it was written: what it rests on, its parts, its bytes, and what of the first is not as it was."""
+
+    manifest: manifests.Manifest
+    parts: bytes
+    report: bytes
+    is_whole: bool
+    different: list[str]
+
+
 class ReportStore:
     """The report of one question: these paths under these settings, with this Triton and this smemcheck."""
 
@@ -74,14 +85,16 @@ class ReportStore:
         self._path = Path(settings.cache_directory, "reports", key)
         self._paths, self._settings = paths, settings
         self._before: manifests.Manifest = {}
+        self._earlier: _Earlier | None = None
 
     def load(self) -> Report | None:
         """The kept report, if everything it rests on is unchanged. If not, the work on a new one may begin."""
+        report = None
         try:
-            manifest, _, pickled = self._read()
-            report = (
-                self._loaded(pickled) if manifest.pop(_WHOLE, None) is not None and manifests.holds(manifest) else None
-            )
+            earlier = self._read()
+            if earlier.is_whole and not earlier.different:
+                report = self._loaded(earlier.report)
+            self._earlier = earlier
         except Exception:  # noqa: BLE001 - whatever a damaged file leads to, the report is made anew
             report = None
         if report is None:
@@ -89,29 +102,32 @@ class ReportStore:
         return report
 
     def kept(self) -> Kept | None:
-        """The parts of the kept report that still hold, when it does not hold as a whole."""
+        """The parts of the report that :meth:`load` found that still hold, when it does not hold as a whole."""
+        if self._earlier is None:
+            return None
         try:
-            manifest, parts, pickled = self._read()
-            manifest.pop(_WHOLE, None)
-            changed = manifests.changes(manifest)
+            manifest = self._earlier.manifest
+            changed = manifests.changes(manifest, self._earlier.different)
             if changed is None:
                 return None
             scanned = [path for root in self._paths for path in self._python_files(root, [])]
-            still = _still(_parts(parts), *changed, scanned, manifest)
+            still = _still(_parts(self._earlier.parts), *changed, scanned, manifest)
             folders = tuple(path for path, entry in manifest.items() if len(entry) == 3)
             files = tuple(path for path, entry in manifest.items() if len(entry) != 3)
-            return Kept(self._loaded(pickled), still, files, folders) if still else None
+            return Kept(self._loaded(self._earlier.report), still, files, folders) if still else None
         except Exception:  # noqa: BLE001 - as above
             return None
 
-    def _read(self) -> tuple[manifests.Manifest, bytes, bytes]:
-        """The manifest, the parts and the report as they were written. Raises what a missing or damaged file leads to."""
+    def _read(self) -> _Earlier:
+        """What was written, and what changed since. Raises what a missing or damaged file leads to."""
         data = self._path.read_bytes()
         head, checksum, rest = data[: len(_FORMAT)], data[len(_FORMAT) :][:20], data[len(_FORMAT) + 20 :]
         if head != _FORMAT or hashlib.blake2b(rest, digest_size=20).digest() != checksum:
             raise ValueError("no report of this format")
-        manifest, parts, pickled = rest.split(b"\n", 2)
-        return json.loads(manifest), parts, pickled
+        line, parts, pickled = rest.split(b"\n", 2)
+        manifest = json.loads(line)
+        is_whole = manifest.pop(_WHOLE, None) is not None
+        return _Earlier(manifest, parts, pickled, is_whole, manifests.different(manifest))
 
     def _loaded(self, pickled: bytes) -> Report:
         from smemcheck.cache.pickled import loads
@@ -158,7 +174,8 @@ class ReportStore:
             every += [*self._python_files(path, listed), *folders_of_tests(path)]
             if self._settings.respect_gitignore:
                 every += ignore_files(os.path.realpath(path), listed)
-        return manifests.take(every, listed)
+        known = self._before or (self._earlier.manifest if self._earlier else {})
+        return manifests.take(every, listed, known)
 
     def _python_files(self, path: str, listed: list[str]) -> Iterable[str]:
         from smemcheck.source.discovery import files_of_tests, python_files

@@ -108,7 +108,7 @@ def _walk(
         if not is_folder and not entry.name.endswith(".py"):
             continue
         suffix = "/" if is_folder else ""
-        if excluded.match_file(os.path.relpath(entry.path, root) + suffix):
+        if len(excluded) and excluded.match_file(os.path.relpath(entry.path, root) + suffix):
             continue
         if any(spec.match_file(os.path.relpath(entry.path, base) + suffix) for base, spec in ignores):
             continue

@@ -21,13 +21,13 @@ def taken(package: Path) -> manifest.Manifest:
 
 
 def test_nothing_changed(package):
-    assert manifest.holds(taken(package))
+    assert not manifest.different(taken(package))
 
 
 def test_a_changed_file(package):
     before = taken(package)
     (package / "kernels.py").write_text("BLOCK = 32\n")
-    assert not manifest.holds(before)
+    assert manifest.different(before)
 
 
 def test_a_change_that_keeps_size_and_modification_time(package):
@@ -37,33 +37,33 @@ def test_a_change_that_keeps_size_and_modification_time(package):
     before = taken(package)
     path.write_text("BLOCK = 32\n")
     os.utime(path, (old, old))
-    assert not manifest.holds(before)
+    assert manifest.different(before)
 
 
 def test_a_file_that_was_only_touched(package):
     before = taken(package)
     os.utime(package / "kernels.py", (1, 1))
-    assert manifest.holds(before)
+    assert not manifest.different(before)
 
 
 @pytest.mark.parametrize("name", ["new.py", "absent.py"])
 def test_a_new_python_file(package, name):
     before = taken(package)
     (package / name).write_text("")
-    assert not manifest.holds(before)
+    assert manifest.different(before)
 
 
 def test_a_new_file_of_another_kind(package):
     before = taken(package)
     (package / "more.txt").write_text("")
     (package / "__pycache__").mkdir()
-    assert manifest.holds(before)
+    assert not manifest.different(before)
 
 
 def test_a_removed_file(package):
     before = taken(package)
     (package / "kernels.py").unlink()
-    assert not manifest.holds(before)
+    assert manifest.different(before)
 
 
 def test_a_symbolic_link_that_points_elsewhere(package):
@@ -72,7 +72,7 @@ def test_a_symbolic_link_that_points_elsewhere(package):
     before = taken(package)
     (package / "link").unlink()
     (package / "link").symlink_to("kernels.py")
-    assert not manifest.holds(before)
+    assert manifest.different(before)
 
 
 def test_a_file_that_changed_while_it_was_read(package):
@@ -88,3 +88,18 @@ def test_a_file_that_was_not_looked_at_before_must_be_old(package):
     started = time.time_ns()
     before = manifest.take([str(package / "kernels.py")], [str(package)])
     assert not manifest.is_still(before, manifest.take([str(other)], [str(package)]), started)
+
+
+def test_a_file_with_the_stamps_of_an_earlier_look_is_not_read_again(package, monkeypatch):
+    monkeypatch.setattr(manifest, "_SETTLED", 0)
+    before = taken(package)
+    monkeypatch.setattr(manifest, "_digest_of", lambda path: "read")
+    assert manifest.take(before, [str(package)], before) == before
+    (package / "kernels.py").write_text("BLOCK = 32\n")
+    assert manifest.take(before, (), before)[str(package / "kernels.py")][-1] == "read"
+
+
+def test_a_file_that_was_fresh_at_an_earlier_look_is_read_again(package, monkeypatch):
+    before = taken(package)
+    monkeypatch.setattr(manifest, "_digest_of", lambda path: "read")
+    assert manifest.take(before, (), before)[str(package / "kernels.py")][-1] == "read"

@@ -29,7 +29,7 @@ def copy(x, y, BLOCK: tl.constexpr):
     tl.store(y + i, tl.load(x + i))
 """
 
-FORBIDDEN = ("triton", "libcst", "networkx", "torch")
+FORBIDDEN = ("triton", "libcst", "networkx", "torch", "yaml")
 
 WARM_RUN = f"""
 import json, sys, time
@@ -54,6 +54,14 @@ def package(tmp_path: Path) -> Path:
     (tmp_path / "pkg" / "kernel.py").write_text(KERNEL)
     (tmp_path / "pkg" / "plain.py").write_text("VALUE = 1\n")
     return tmp_path
+
+
+def test_a_run_after_one_change_imports_only_what_reads_source(package):
+    smemcheck(package, "pkg", "--arch", "sm_90")
+    kernel = package / "pkg" / "kernel.py"
+    kernel.write_text(kernel.read_text() + "# changed\n")
+    _, imported = smemcheck(package, "pkg", "--arch", "sm_90")
+    assert imported == ["libcst"]
 
 
 def test_the_second_run_imports_no_compiler_and_says_the_same(package):

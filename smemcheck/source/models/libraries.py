@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
 from packaging.version import InvalidVersion, Version
 
 from smemcheck.source.operations import is_data
@@ -156,10 +155,19 @@ def _loader(parse: Callable[[str], Any], what: str, from_file: bool) -> Callable
             return call.unknown(f"{what} is read from something that is no text")
         try:
             return parse(source)
-        except (ValueError, yaml.YAMLError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise Raised("ValueError", f"no valid {what}: {str(error).splitlines()[0]}", place=call.place) from None
 
     return model
+
+
+def _from_yaml(text: str) -> Any:
+    import yaml  # few runs need it, and each would pay for it
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
 
 
 def _dumps(call: Call) -> Any:
@@ -218,9 +226,9 @@ FUNCTIONS: dict[str, Callable[[Call], Any]] = {
     "json.load": _loader(json.loads, "JSON", True),
     "json.loads": _loader(json.loads, "JSON", False),
     "json.dumps": _dumps,
-    "yaml.safe_load": _loader(yaml.safe_load, "YAML", True),
-    "yaml.load": _loader(yaml.safe_load, "YAML", True),
-    "yaml.full_load": _loader(yaml.safe_load, "YAML", True),
+    "yaml.safe_load": _loader(_from_yaml, "YAML", True),
+    "yaml.load": _loader(_from_yaml, "YAML", True),
+    "yaml.full_load": _loader(_from_yaml, "YAML", True),
     **{
         f"re.{n}": _regular_expression(n) for n in ("match", "search", "fullmatch", "sub", "findall", "split", "escape")
     },
