@@ -56,11 +56,11 @@ def _distinct(site: Site, use: KernelUse, found: list[Proposal], elsewhere: set[
 
 
 def _varied(proposals: list[Proposal]) -> list[Proposal]:
-    """Those with types and flags of their own first; then those that differ from them in numbers only."""
+    """Those with types and flags of their own first, then those with other multiples of 16, then those with other numbers."""
     seen: set[Any] = set()
-    first: list[Proposal] = []
-    later: list[Proposal] = []
+    tiers: tuple[list[Proposal], list[Proposal], list[Proposal]] = ([], [], [])
     for proposal in proposals:
-        (later if proposal.kinds in seen else first).append(proposal)
-        seen.add(proposal.kinds)
-    return [*first, *later]
+        whole = (proposal.kinds, proposal.multiples)
+        tiers[0 if proposal.kinds not in seen else 1 if whole not in seen else 2].append(proposal)
+        seen.update((proposal.kinds, whole))
+    return [one for tier in tiers for one in tier]

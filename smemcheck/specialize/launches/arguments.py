@@ -42,8 +42,15 @@ class Proposal:
         )
 
     @property
+    def multiples(self) -> tuple[bool, ...]:
+        """Which arguments are multiples of 16."""
+        return tuple(argument.divisible for argument in self.arguments.values())
+
+    @property
     def key(self) -> tuple[Any, ...]:
-        values = tuple((name, a.type, type(a.value).__name__, a.value) for name, a in self.arguments.items())
+        values = tuple(
+            (name, a.type, a.divisible, type(a.value).__name__, a.value) for name, a in self.arguments.items()
+        )
         return (*values, self.config)
 
 

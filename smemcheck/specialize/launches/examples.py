@@ -15,6 +15,7 @@ from smemcheck.specialize.launches.tensors import Geometry, GuessedFloat, Guesse
 from smemcheck.specialize.launches.weights import (
     complete,
     example_layer,
+    group_size,
     is_layer,
     is_scale,
     is_weight,
@@ -48,6 +49,7 @@ _DOCUMENTED = re.compile(
 )
 
 _BITS = re.compile(r"(?i)bits")
+_GROUP = re.compile(r"(?i)group_?size")
 _HALF = GuessedFloat(0.5)
 _OUTPUT_FLAG = re.compile(r"(?i)^(return|output|store|save|write|keep)_")
 
@@ -173,7 +175,7 @@ class _Example:
             if is_weight(self.name):
                 made.geometry = Geometry(self.sizes, weight_sizes(self.sizes))
             elif self.facts.of_weights:
-                made.geometry = Geometry(self.sizes, scale_sizes(self.sizes))
+                made.geometry = Geometry(self.sizes, scale_sizes(self.sizes, self.group))
         return made
 
     def named(self, name: str) -> Tensor:
@@ -190,7 +192,7 @@ class _Example:
         if known is None or known.attributes.get("weight", True) is None:  # a method may take its weights away
             has_bias = self.choose("optional", (False, True))
             known = self.interpreter.layers[self.name] = example_layer(self.interpreter, self.name, has_bias)
-        complete(known, self.interpreter, self.facts.tensors, self.choose_by)
+        complete(known, self.interpreter, self.facts.tensors, self.group, self.choose_by)
         return known
 
     def choose(self, kind: str, alternatives: Sequence[Any], default: int = 0) -> Any:
@@ -206,7 +208,11 @@ class _Example:
         """A number by its name; how many bits quantised weights have is the caller's choice."""
         if _BITS.search(self.name) and self.function.owner is not None:
             return int(self.choose("bits", (4, 8, 2)))
-        return _integer(self.name, self.sizes)
+        return self.group if _GROUP.search(self.name) else _integer(self.name, self.sizes)
+
+    @property
+    def group(self) -> int:
+        return group_size(self.function.module.text)
 
     def float(self) -> Any:
         """A float, or the integer 1 where callers of a scale write that: Triton makes a constant of it."""
@@ -339,8 +345,8 @@ def _integer(name: str, sizes: Sizes) -> int:
         return 4
     if re.search(r"(?i)top_?k", name):
         return 2
-    if re.search(r"(?i)group_?size", name):
-        return sizes.quantised
+    if _GROUP.search(name):
+        return 128
     return int(sizes.of(name, 1, 4))
 
 

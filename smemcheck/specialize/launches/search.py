@@ -208,9 +208,11 @@ class Launches:
         """The same kind of launch with another dimension; ``None`` where nothing that is passed shows the dimension."""
         plan, launch = recorded.plan, recorded.launch
         passed = [value for value in launch.arguments.values() if type(value) is int]
-        if plan.case is not None or plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
-            return None
         exploration = recorded.exploration
+        if plan.case is not None or exploration.entry.builds:  # those have sizes of their own
+            return None
+        if plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
+            return None
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension))
         if changed not in exploration.resized:
             exploration.resized[changed] = self._kept(self._run(exploration, changed)[0])

@@ -38,7 +38,6 @@ class Sizes:
     heads: int = 4
     groups: int = 2
     features: int = 1024  # that a layer of a model takes
-    quantised: int = 128  # weights that share a scale
     rank: int = 4  # of tensors of which the code never says it
 
     def of(self, name: str, index: int, rank: int) -> int:

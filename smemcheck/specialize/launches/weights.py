@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ _WEIGHT = re.compile(r"(?i)^(w|weights?)$")
 _SCALES = re.compile(r"(?i)^(\w+_)?q?(scales?|zeros?|zero_?points?)$")
 _LAYER = re.compile(r"(?i)^(\w+_)?(linear(_?layer)?|layer)$")
 _PACKED_DTYPES = ("uint8", "int32", "int8", "float8_e4m3fn")  # of quantised values, the most common first
+_GROUP = re.compile(r"(?i)\bgroup_?size\s*(?::\s*\w+\s*)?=\s*(16|32|64|128|256)\s*[,)]")
+_USUAL_GROUP = 128
 _PACKED_ATTRIBUTE = re.compile(r"(?i)packed|qweight|w_?q$")
 
 
@@ -59,10 +62,17 @@ def weight_sizes(sizes: Sizes) -> list[int]:
     return [2 * sizes.features, sizes.features]
 
 
-def scale_sizes(sizes: Sizes) -> list[int]:
-    """The sizes of the scales of that weight."""
+@functools.lru_cache(maxsize=1024)
+def group_size(around: str) -> int:
+    """How many weights share a scale: what a file's defaults and keywords mostly say, else 128."""
+    said = [int(number) for number in _GROUP.findall(around)]
+    return max(said, key=said.count) if said else _USUAL_GROUP
+
+
+def scale_sizes(sizes: Sizes, group: int) -> list[int]:
+    """The sizes of the scales of that weight, one for each ``group`` of its values."""
     outputs, inputs = weight_sizes(sizes)
-    return [outputs, inputs // sizes.quantised]
+    return [outputs, max(inputs // group, 1)]
 
 
 def example_layer(interpreter: ExampleInterpreter, name: str, has_bias: bool) -> Instance:
@@ -78,16 +88,17 @@ def complete(
     made: Instance,
     interpreter: ExampleInterpreter,
     tensors: Sequence[str],
+    group: int,
     choose: Callable[[str, tuple[str, ...]], str],
 ) -> None:
-    """Give a layer those of these tensors that it has not. ``choose`` picks the dtype of quantised ones."""
+    """Give a layer those of these tensors that it has not, with a scale for each ``group`` of weights. ``choose`` picks the dtype of quantised ones."""
     sizes = interpreter.plan.sizes
     for name in tensors:
         if name in made.attributes:
             continue
         if is_scale(name):
             side = interpreter.callers_dtype("side", name)
-            made.attributes[name] = tensor(side, Geometry(sizes, scale_sizes(sizes)), assumed=True, name=name)
+            made.attributes[name] = tensor(side, Geometry(sizes, scale_sizes(sizes, group)), assumed=True, name=name)
         else:
             packed = External(f"torch.{choose('packed', _PACKED_DTYPES[:2])}")
             made.attributes[name] = tensor(packed, Geometry(sizes, weight_sizes(sizes)), name=name)

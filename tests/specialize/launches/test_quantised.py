@@ -73,7 +73,7 @@ def forward(x: torch.Tensor, tensors: list[torch.Tensor], codes: list[int]) -> t
     if is_whole(codes[1]) and is_whole(Kind(codes[1])):
         scales_x = x.abs().amax(dim=1, keepdim=True).to(torch.float32)
         x = x.to(TO_TORCH[codes[1]])
-    limit = 8
+    limit = 6
     name = "many" if x.shape[0] >= limit else "one"
     return BY_NAME[name].run(x, *tensors, scales_x, *codes, norm=norm)
 
@@ -191,6 +191,22 @@ def test_what_a_method_asserts_is_given(launched):
 def test_how_many_bits_weights_have_is_the_callers_choice(launched):
     bits = PACKED.replace("group_size):", "W_nbits):").replace("Layer(4,", "Layer(W_nbits,")
     assert {one["bits"] for one in launched(LAYERS + bits)} >= {4, 8, 2}
+
+
+@pytest.mark.parametrize(("said", "groups"), [("group_size=64", 16), ("group_size: int = 32", 32), ("other=64", 8)])
+def test_how_many_weights_share_a_scale_is_what_the_file_says(launched, said, groups):
+    counted = PACKED.replace("layer.pack(W_q, scales)", "layer.bits = scales.shape[1]\n        layer.pack(W_q, scales)")
+    found = launched(LAYERS + counted + f"\ndef patch(model, {said}):\n    return model\n")
+    assert {one["bits"] for one in found if one["packed"]} == {groups}
+
+
+def test_rows_that_are_no_multiple_of_16_come_after_all_types_and_flags(read):
+    sites, project = read(LAYERS + EIGHT_BIT)
+    (site,) = [site for site in sites if site.kernel_name == "kernel"]
+    found = specialize(site, project, Settings(max_specializations=64), ())
+    multiples = ["M" in one.divisible_by_16 for one in found]
+    assert multiples == sorted(multiples, reverse=True)
+    assert {dict(one.launch_values)["M"] for one in found} == {1024, 12}
 
 
 IN_STEPS = """
