@@ -37,8 +37,8 @@ def arguments_of(
     open_: Obstacle | None = None
     for argument in node.args:
         value = interpreter.evaluate(argument.value, frame)
-        place = Place(frame.unit, argument)
         if argument.star == "*":
+            place = Place(frame.unit, argument)
             elements = iterate(interpreter, value, place)
             if isinstance(elements, Obstacle):
                 open_ = open_ or elements
@@ -48,6 +48,7 @@ def arguments_of(
             if isinstance(value, dict) and all(isinstance(k, str) for k in value):
                 keywords.update(value)
             else:
+                place = Place(frame.unit, argument)
                 open_ = open_ or (
                     value if isinstance(value, Obstacle) else Obstacle("what ** unpacks is not a known dict", place)
                 )

@@ -67,15 +67,21 @@ def lookup(interpreter: Interpreter, name: str, frame: Frame, node: cst.CSTNode)
 
 def _read(interpreter: Interpreter, frame: Frame, name: str) -> Any:
     value = frame.locals[name]
-    if isinstance(value, Deferred):
+    if type(value) is Deferred:
         value = frame.locals[name] = resolve(interpreter, value)
     return value
 
 
 def _name(interpreter: Interpreter, node: cst.Name, frame: Frame) -> Any:
-    if node.value in ("True", "False", "None"):
-        return {"True": True, "False": False, "None": None}[node.value]
-    return lookup(interpreter, node.value, frame, node)
+    name = node.value
+    if (
+        name in frame.locals and name not in frame.globals_declared
+    ):  # as in lookup(), which most names need not go through
+        return _read(interpreter, frame, name)
+    return _NAMED[name] if name in _NAMED else lookup(interpreter, name, frame, node)
+
+
+_NAMED = {"True": True, "False": False, "None": None}
 
 
 def _number(interpreter: Interpreter, node: cst.BaseNumber, frame: Frame) -> Any:

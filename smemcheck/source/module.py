@@ -65,7 +65,7 @@ class Statement:
         self.index = index
         self.span = span
 
-    @cached_property
+    @property
     def text(self) -> str:
         return self.module.text[self.span.start : self.span.end]
 
@@ -163,6 +163,12 @@ class Module:
     def mentioning(self, name: str) -> list[int]:
         """Indices of the statements whose text has the word ``name``, in order."""
         return self._mentioned.get(name, [])
+
+    @cached_property
+    def declared_global(self) -> frozenset[str]:
+        """The words on lines of functions that say ``global``."""
+        lines = re.findall(r"^[ \t]+global\b([^\n]*)", self.text, re.MULTILINE) if "global " in self.text else ()
+        return identifiers(" ".join(lines))
 
     @cached_property
     def _binding_calls(self) -> dict[str, list[int]]:

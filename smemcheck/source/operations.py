@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable
@@ -99,9 +100,14 @@ COMPARE: dict[type[cst.CSTNode], tuple[str, Callable[[Any, Any], Any]]] = {
 
 def is_data(value: Any) -> bool:
     """Whether ``value`` is plain Python data, or an object of a whitelisted immutable library type (a version, a path)."""
+    return isinstance(value, _data_types())
+
+
+@functools.cache
+def _data_types() -> tuple[type, ...]:
     from smemcheck.source.models.libraries import SAFE_TYPES
 
-    return isinstance(value, (*_PLAIN, list, tuple, dict, set, frozenset, range, slice, *SAFE_TYPES))
+    return (*_PLAIN, list, tuple, dict, set, frozenset, range, slice, *SAFE_TYPES)
 
 
 def truth_of(interpreter: Interpreter, value: Any, place: Place | None) -> bool | Obstacle:

@@ -46,7 +46,7 @@ def execute_block(interpreter: Interpreter, block: cst.BaseSuite | cst.Module, f
 def execute(interpreter: Interpreter, node: cst.CSTNode, frame: Frame) -> Signal | None:
     """Run one statement. Raises :class:`Raised` for the program's exceptions, :class:`Blocked` at limits."""
     interpreter.step()
-    if isinstance(node, cst.SimpleStatementLine):
+    if type(node) is cst.SimpleStatementLine:
         return execute_block(interpreter, node, frame)  # type: ignore[arg-type]
     handler = STATEMENTS.get(type(node))
     if handler is None:

@@ -6,6 +6,7 @@ holds is unknown, with its path in the reason.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -94,6 +95,13 @@ _KEEPING_DECORATORS = frozenset(
 )
 
 
+@functools.lru_cache(maxsize=4096)
+def _canonical(path: str) -> str:
+    if path.startswith("torch.") and path.removeprefix("torch.") in torch_model.DTYPES:
+        return torch_model.canonical_dtype(path)
+    return triton_model.canonical(path)
+
+
 class Models:
     """The tables, with the installed Triton's own files behind them. ``triton_root`` is Triton's package folder, if any."""
 
@@ -108,9 +116,7 @@ class Models:
 
     def canonical(self, path: str) -> str:
         """One path for each object that can be reached on several."""
-        if path.startswith("torch.") and path.removeprefix("torch.") in torch_model.DTYPES:
-            return torch_model.canonical_dtype(path)
-        return triton_model.canonical(path)
+        return _canonical(path)
 
     def builtin(self, name: str) -> Any:
         """A Python builtin; ``None`` when there is none of that name."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from smemcheck.source.graph import Graph
 from smemcheck.source.module import Module, Statement
+from smemcheck.source.scan import identifiers
 from smemcheck.specialize.launches.cases import is_test
 
 _JIT = re.compile(r"(?<!torch\.)jit")
@@ -62,43 +63,36 @@ class Callers:
                     entry = Entry(module, statement)
                     self.entries[entry.key] = entry
                     self.defined.setdefault(statement.defined_name, []).append(entry)
-        self._mentions: dict[str, list[tuple[Module, Statement]]] = {}
+        # What each statement mentions is not kept: of thousands of files few are ever looked at again.
+        self.mentions: dict[str, list[tuple[Module, Statement]]] = {name: [] for name in self.defined}
+        for module in self.modules:
+            self.mentions.update({name: [] for one in module.statements if (name := bound_by(one))})
         for module in self.modules:
             for statement in module.statements:
-                for name in statement.mentions:
-                    if name in self.defined:
-                        self._mentions.setdefault(name, []).append((module, statement))
+                for name in identifiers(statement.text):
+                    if name in self.mentions:
+                        self.mentions[name].append((module, statement))
 
     def mentioning(self, name: str) -> list[Statement]:
         """The statements whose text has the name of a definition."""
-        return [statement for _, statement in self._mentions.get(name, ())]
+        return [statement for _, statement in self.mentions.get(name, ())]
 
     def _callers(self, entry: Entry) -> Iterator[Entry]:
         name = entry.statement.defined_name or ""
         alone = len(self.defined.get(name, ())) == 1
         seen = {
             module.path
-            for module, statement in self._mentions.get(name, ())
+            for module, statement in self.mentions.get(name, ())
             if statement.kind == "from" and (alone or _may_import(statement, entry))
         }
         names = {name}
-        for module, statement in self._mentions.get(name, ()):
+        for module, statement in self.mentions.get(name, ()):
             if "register_autograd(" in statement.text and module is entry.module:
                 yield from self._operators(module, statement)
             if module is entry.module or module.path in seen:
                 names |= self._holders(module, statement, name)
         for alias in names:
-            sources = (
-                self._mentions.get(alias, ())
-                if alias == name
-                else [
-                    (m, s)
-                    for m in self.modules
-                    for s in m.statements
-                    if s.kind in ("def", "class") and alias in s.mentions
-                ]
-            )
-            for module, statement in sources:
+            for module, statement in self.mentions.get(alias, ()):
                 here = module is entry.module or module.path in seen or alias != name or f".{name}" in statement.text
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
@@ -108,11 +102,12 @@ class Callers:
         found: set[str] = set()
         pending = [statement]
         while pending and len(found) < _MOST_HOLDERS:
-            match = _ASSIGNED.match(pending[0].text) if pending[0].kind == "simple" else None
-            pending.pop(0)
-            if match and match[1] != name and match[1] not in found:
-                found.add(match[1])
-                pending += [one for one in module.statements if one.kind == "simple" and match[1] in one.mentions]
+            one = pending.pop(0)
+            holder = bound_by(one) if one.kind == "simple" else None
+            if holder and holder not in {name, *found}:
+                found.add(holder)
+                here = (other for place, other in self.mentions[holder] if place is module)
+                pending += [other for other in here if other.kind == "simple"]
         return found
 
     def _operators(self, module: Module, registration: Statement) -> Iterator[Entry]:
@@ -223,6 +218,14 @@ class Callers:
             pending += [(one, level + 1) for one in callers if one.key not in seen]
             seen.update(one.key for one in callers)
         return [self.entries[key] for key in sorted(outer, key=lambda key: (*outer[key], key))][:_MOST_TESTS]
+
+
+def bound_by(statement: Statement) -> str | None:
+    """The name that a definition or an assignment at a module's top level binds."""
+    if statement.kind != "simple":
+        return statement.defined_name
+    match = _ASSIGNED.match(statement.text)
+    return match[1] if match else None
 
 
 def _may_import(statement: Statement, entry: Entry) -> bool:

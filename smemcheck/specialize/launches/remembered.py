@@ -6,7 +6,6 @@ all of them, unless a condition that nothing tells was met on the way: then each
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from smemcheck.source.interpreter import Interpreter
@@ -50,9 +49,7 @@ class RememberingNamespace(Namespace):
 
 def _is_lasting(value: Any, module: Module, name: str) -> bool:
     """Whether no run can change the value, or bind its name to another."""
-    if "global " in module.text and re.search(
-        rf"^[ \t]+global\b[^\n]*\b{re.escape(name)}\b", module.text, re.MULTILINE
-    ):
+    if name in module.declared_global:
         return False
     if isinstance(value, UserFunction):
         return value.parent is None and not keeps_state(value)
