@@ -273,6 +273,7 @@ class Specialization:
     unknown: Unknown | None = field(default=None, compare=False)
     launch_values: tuple[tuple[str, Value], ...] = ()  # numbers that the launch has, for heuristics; not compiled in
     targets: tuple[str, ...] = ()  # those on which the launch code leads to it; empty for all
+    settled: tuple[tuple[str, Value], ...] = field(default=(), compare=False)  # what heuristics give in every config
 
 
 # ----------------------------------------------------------------------------------------------------------- lower

@@ -93,7 +93,7 @@ def check(
     answers = [first, *(ask(rows, python) for python in pythons[1:])]
     results = [tuple(_result(row, outcomes, rules.judge) for row in rows) for outcomes, _, _ in answers]
     report = replace(
-        report,
+        _with_heuristics(report, rows),
         triton=answers[0][1] or None,
         results=results[0],
         notes=(*report.notes, *dict.fromkeys(note for _, _, notes in answers for note in notes)),
@@ -221,6 +221,31 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
         return (specialization.recorded_line or 0) if specialization.config else 0, row.site
 
     return sorted(rows, key=order)
+
+
+def _with_heuristics(report: Report, rows: Sequence[_Row]) -> Report:
+    """The report, its specialisations with the values that heuristics give whatever the config."""
+    settled: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row.specialization is None or not isinstance(row.job, Job):
+            continue
+        heuristics = report.sites[row.site].heuristics
+        names = set() if isinstance(heuristics, Unknown) else {heuristic.parameter for heuristic in heuristics}
+        values = {name: value for name, value in row.job.specialization.constexprs if name in names}
+        known = settled.setdefault(row.specialization, values)
+        for name in [name for name in known if name not in values or _typed(known[name]) != _typed(values[name])]:
+            del known[name]
+    specialized = tuple(
+        replace(one, specialization=replace(one.specialization, settled=tuple(settled[index].items())))
+        if settled.get(index)
+        else one
+        for index, one in enumerate(report.specializations)
+    )
+    return replace(report, specializations=specialized)
+
+
+def _typed(value: Any) -> tuple[type, Any]:
+    return type(value), value  # True is not 1 in a specialisation
 
 
 def _retried(

@@ -141,7 +141,9 @@ def _specialization(report: Report, entry: SpecializedSite) -> dict[str, Any]:
     return {
         "site": entry.site,
         "signature": dict(specialization.signature),
-        "constexprs": {name: value_as_json(value) for name, value in specialization.constexprs},
+        "constexprs": {
+            name: value_as_json(value) for name, value in (*specialization.constexprs, *specialization.settled)
+        },
         "divisible_by_16": [name for name, _ in specialization.signature if name in specialization.divisible_by_16],
         "environment": dict(specialization.environment),
         "targets": list(specialization.targets or (target.name for target in report.targets)),

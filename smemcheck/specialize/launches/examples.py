@@ -57,6 +57,8 @@ _NAMED: dict[str, list[str]] = {"activation": ["swish"], "act_type": ["silu", "g
 """Texts that callers give for parameters of these names where the code compares them with nothing."""
 
 
+_AXIS = re.compile(r"(?i)^(dim|axis|\w+_axis)$")
+_AXIS_USE = r"\.(?:size|stride|shape|transpose|movedim|unsqueeze|squeeze)\s*[(\[][^()\[\]]*\b%s\b"
 _COMPILER_OPTION = re.compile(r"(?i)warps|stages|num_ctas|maxnreg")
 
 
@@ -74,6 +76,7 @@ class _Facts:
     packed: tuple[str, ...]  # dtypes that quantised values have in this file, for a tensor of such
     tensors: tuple[str, ...]  # of a layer, besides its weights and bias
     of_weights: bool  # scales or zeros of quantised weights beside it, one of each group
+    is_axis: bool  # the number of a dimension
     dimensions: tuple[str, ...] | None  # their names, from its documentation
 
     def says(self, word: str) -> bool:
@@ -120,6 +123,7 @@ def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, 
         packed_dtypes(name, around),
         layer_tensors(name, text) if layered else (),
         False,
+        _AXIS.match(name) is not None and re.search(_AXIS_USE % word, text) is not None,
         documented.get(name),
     )
 
@@ -208,6 +212,8 @@ class _Example:
         """A number by its name; how many bits quantised weights have is the caller's choice."""
         if _BITS.search(self.name) and self.function.owner is not None:
             return int(self.choose("bits", (4, 8, 2)))
+        if self.facts.is_axis:
+            return -1
         return self.group if _GROUP.search(self.name) else _integer(self.name, self.sizes)
 
     @property
@@ -351,8 +357,7 @@ def _integer(name: str, sizes: Sizes) -> int:
 
 
 def _tensor(interpreter: ExampleInterpreter, name: str, annotation: str, names: tuple[str, ...] | None) -> Tensor:
-    sizes = interpreter.plan.sizes
-    geometry = Geometry(sizes)
+    geometry = Geometry(interpreter.plan.sizes.of_tensor(name))
     if names:
         geometry.settle(len(names), list(names))
     for cls, dtype in (("IntTensor", "int32"), ("BoolTensor", "bool")):

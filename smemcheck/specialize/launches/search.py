@@ -36,7 +36,9 @@ MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
-_DIMENSIONS = (64, 128, 32, 256)  # of heads, as recorded launches have them, the most common first
+_DIMENSIONS = ((64, 0), (128, 0), (32, 0), (256, 0), (64, 128), (128, 256), (16, 0), (512, 0))
+"""Of heads, as recorded launches have them, the most common first; then that of values where it is another one."""
+_IN_TURN = 4  # of these that further kinds of launches take
 _RESIZED = 16  # kinds of launches of a kernel that are shown with other dimensions
 _SHOWN = 8  # specialisations that a kernel has when the user does not say how many
 _TESTED = -1.0  # what a launch of a test costs: it is a real one
@@ -197,28 +199,33 @@ class Launches:
         for number, one in enumerate(distinct):
             rounds = max(1, _SHOWN // len(distinct))
             for step in range(rounds):
-                dimension = _DIMENSIONS[(number + step) % len(_DIMENSIONS)]
-                other = self._resized(one, dimension)
+                # Kinds take the first ones in turn; where there are few kinds, the same ones come with the rest too.
+                at = (number + step) % _IN_TURN if step < _IN_TURN else step
+                other = self._resized(one, *_DIMENSIONS[at])
+                if other is None and _DIMENSIONS[at][1]:  # it has one dimension only
+                    other = self._resized(one, *_DIMENSIONS[at + 1])
                 if other is not None:
                     # Before the original where it takes its place, after all else of its cost where it is one more.
                     made.append(replace(other, effort=one.effort - _NUDGE if step == 0 else one.effort + step * _NUDGE))
         return sorted([*made, *found], key=lambda one: one.effort)
 
-    def _resized(self, recorded: Recorded, dimension: int) -> Recorded | None:
-        """The same kind of launch with another dimension; ``None`` where nothing that is passed shows the dimension."""
+    def _resized(self, recorded: Recorded, dimension: int, values: int) -> Recorded | None:
+        """The same kind of launch with another dimension, or two; ``None`` where nothing that is passed shows the dimension."""
         plan, launch = recorded.plan, recorded.launch
         passed = [value for value in launch.arguments.values() if type(value) is int]
         exploration = recorded.exploration
         if plan.case is not None or exploration.entry.builds:  # those have sizes of their own
             return None
-        if plan.sizes.dimension == dimension or plan.sizes.dimension not in passed:
+        same = (plan.sizes.dimension, plan.sizes.values) == (dimension, values)
+        if same or plan.sizes.dimension not in passed:
             return None
-        changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension))
+        changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension, values=values))
         if changed not in exploration.resized:
             exploration.resized[changed] = self._kept(self._run(exploration, changed)[0])
         kinds = launch.kinds(plan)
         for other in exploration.resized[changed]:
-            if other.kernel == launch.kernel and other.kinds(changed) == kinds:
+            shown = not values or values in other.arguments.values()
+            if other.kernel == launch.kernel and other.kinds(changed) == kinds and shown:
                 return replace(recorded, launch=other, plan=changed)
         return None
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from smemcheck.source.values import External, Instance
 
+_MOST_DIMENSIONS = 16  # an index beyond it is an example's size where code wants the number of a dimension
 TENSOR = External("torch.Tensor")
 DESCRIPTOR = External("triton.tools.tensor_descriptor.TensorDescriptor")
 
@@ -21,6 +22,8 @@ _BATCH = re.compile(r"(?i)^(b|bs|bsz|nb|z|batch\w*)$")
 _DIMENSION = re.compile(
     r"(?i)^(d|k|v|c|e|dk|dv|dqk|dhqk|dhhv|dhv|\w*dim\w*|\w*hidden\w*|\w*feat\w*|\w*cols?|width|\w*channels?|dstate|vocab\w*|w)$"
 )
+_VALUES = re.compile(r"(?i)^(v|dv|dhhv|dhv|d_?v|v_?dim|v_?head_?dim|head_?v_?dim|head_?dim_?v|\w*_dim_v|\w*_v_dim)$")
+_OF_VALUES = re.compile(r"(?i)^(v|values?|d?o|out|d?v|v_\w+|\w+_v|mat_?v|d?h|mat(delta)?h\w*)$")
 _HEADS = re.compile(r"(?i)^(h|hq|hk|hv|hkv|nh|n?q?k?v?_?heads?\w*|\w*n?heads?\w*|num_heads)$")
 _GROUPS = re.compile(r"(?i)^(g|\w*groups?)$")
 _SEQUENCE = re.compile(
@@ -33,6 +36,7 @@ class Sizes:
     """The numbers of one example: elements in each kind of dimension."""
 
     dimension: int = 64
+    values: int = 0  # the dimension of values where it is another one than that of queries and keys
     batch: int = 2
     sequence: int = 1024
     heads: int = 4
@@ -40,11 +44,17 @@ class Sizes:
     features: int = 1024  # that a layer of a model takes
     rank: int = 4  # of tensors of which the code never says it
 
+    def of_tensor(self, name: str) -> Sizes:
+        """The sizes for a tensor of this name: values and outputs of attention have a dimension of their own."""
+        return replace(self, dimension=self.values) if self.values and _OF_VALUES.match(name) else self
+
     def of(self, name: str, index: int, rank: int) -> int:
         """An example size for a dimension by its name in the code, and by its position where it has none."""
         last = index == rank - 1
         if name.isdigit():
             return int(name)
+        if self.values and _VALUES.match(name) and not (index == 0 and rank > 1):
+            return self.values
         if _DIMENSION.match(name) and not (index == 0 and rank > 1):
             return self.dimension
         if last and rank > 1 and not re.match(r"(?i)^(t|s|l|\w*len\w*|h|\w*heads)$", name):
@@ -77,8 +87,10 @@ class Geometry:
     names: dict[int, str] = field(default_factory=dict)
 
     def settle(self, rank: int, names: Sequence[str] = ()) -> list[int]:
-        """Give the tensor ``rank`` dimensions, unless it has them already."""
+        """Give the tensor ``rank`` dimensions, unless it has them already. Raises :class:`IndexError` for more than tensors have."""
         if self.dims is None:
+            if rank > _MOST_DIMENSIONS:
+                raise IndexError(rank)
             dims = [self.sizes.of(names[i] if i < len(names) else "", i, rank) for i in range(rank)]
             for index, size in self.known.items():
                 if -rank <= index < rank:

@@ -502,3 +502,23 @@ def test_the_backward_pass_of_a_custom_operator_sees_what_its_context_saved(read
     (site,) = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
     first = types_of(specialize(site, project, Settings(), ())[0])
     assert first == {"x": "*fp16", "dy": "*fp32", "dx": "*fp16", "factor": "fp32", "D": 64}
+
+
+def test_the_number_of_a_dimension_is_no_size(read):
+    last = specializations(
+        read,
+        """
+        @triton.autotune([triton.Config({"BLOCK": 64})], key=["n"])
+        @triton.jit
+        def kernel(x, y, n, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            tl.store(y + i, tl.exp(tl.load(x + i, mask=i < n)), mask=i < n)
+
+        def exponentials(x: torch.Tensor, dim: int):
+            x = x.transpose(dim, -1).contiguous()
+            y = torch.empty_like(x)
+            kernel[(1,)](x, y, x.size(dim))
+            return y
+        """,
+    )
+    assert types_of(last[0]) == {"x": "*fp16", "y": "*fp16", "n": "i32", "BLOCK": None}
