@@ -177,7 +177,7 @@ def _specialize(
     report: Report, project: Any, settings: Settings, files: Sequence[Any]
 ) -> tuple[Report, Sequence[tuple[int, Unknown]]]:
     """The report with the specialisations of every site, and for sites that have none the reason."""
-    from smemcheck.specialize import specialize
+    from smemcheck.specialize import forget_launches, specialize
     from smemcheck.specialize.recorded import assign
 
     recorded = assign(report.sites, files)
@@ -190,6 +190,7 @@ def _specialize(
                 unknown.append((index, answer))
             else:
                 specialized.append(SpecializedSite(index, answer))
+    forget_launches(project)
     lost = tuple(
         Problem(
             f"no kernel {line.kernel} was found in a file like {line.path}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -85,8 +86,10 @@ def propose(site: Site, recorded: Recorded, kinds: Mapping[str, ParameterKind], 
         assumptions.append(
             Assumption(
                 name,
-                text,
-                f"{because} in an example launch from {recorded.entry}()",
+                sys.intern(text),
+                sys.intern(
+                    f"{because} in an example launch from {recorded.entry}()"
+                ),  # one text for thousands of these
                 launch.position,
                 is_open=(isinstance(value, Tensor) and value.assumed) or isinstance(value, Obstacle),
             )

@@ -166,6 +166,13 @@ class Launches:
         self.listed: set[tuple[str, int]] = other.listed if other else set()
         self._explored: dict[tuple[tuple[str, int], bool], _Exploration] = {}
 
+    def forget(self) -> None:
+        """Drop what example runs launched, once nobody is left to ask for it. Who calls what stays known."""
+        self._explored.clear()
+        self.remembered.clear()
+        self.memory = Memory()
+        self.hints = Hints()
+
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
         kinds: set[Hashable] = set()

@@ -30,6 +30,13 @@ def launches_of(project: Analysis, root: str, settings: Settings, target: str | 
     return found[name]
 
 
+def forget_launches(project: Any) -> None:
+    """Release what example runs launched, once every site has its specialisations: it is most of what a run holds."""
+    for found in project.launches.values() if isinstance(project, Analysis) else ():
+        for launches in found.values():
+            launches.forget()
+
+
 def launches_by_target(
     project: Analysis, root: str, settings: Settings, path: str, name: str, line: int
 ) -> dict[str, list[Recorded]]:

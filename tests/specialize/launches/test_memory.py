@@ -6,6 +6,7 @@ import gc
 
 from smemcheck.config import Settings
 from smemcheck.model import Position
+from smemcheck.pipeline import check
 from smemcheck.specialize import specialize
 from smemcheck.specialize.launches.condensed import condensed, key_of
 from smemcheck.specialize.launches.engine import ExampleInterpreter
@@ -38,6 +39,14 @@ def test_runs_and_their_tensors_are_released(read):
     assert specialize(site, project, Settings(), ())
     assert (len(kept(ExampleInterpreter)), len(kept(Geometry))) == before
     assert launches_of(project, site.root, Settings()).of(site.position.path, "kernel", site.position.line)
+
+
+def test_launches_are_released_when_every_site_has_its_specialisations(tmp_path):
+    (tmp_path / "kernels.py").write_text("import torch\nimport triton\nimport triton.language as tl\n" + LAUNCHES)
+    before = len(kept(Launch))
+    report = check([str(tmp_path)], Settings(targets=("sm_90",)), lower=lambda jobs: ())
+    assert len(report.specializations) > 1
+    assert len(kept(Launch)) == before
 
 
 def test_launches_that_say_the_same_are_told_by_their_keys():
