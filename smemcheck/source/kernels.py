@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import libcst as cst
+import networkx as nx
 
 from smemcheck.model import (
     AttributeValue,
@@ -30,7 +31,6 @@ from smemcheck.model import (
 from smemcheck.source.attributes import get_attribute, innermost_kernel
 from smemcheck.source.expressions import lookup
 from smemcheck.source.freeze import freeze, posix, text, triton_dtype
-from smemcheck.source.graph import Graph
 from smemcheck.source.interpreter import Interpreter
 from smemcheck.source.scan import STRINGS_AND_COMMENTS, header_end
 from smemcheck.source.values import (
@@ -118,7 +118,7 @@ def build_kernel(interpreter: Interpreter, kernel: KernelValue) -> Kernel:
     """The slice of ``kernel``. Names that cannot be known are unknown bindings; raises :class:`Blocked` without source text."""
     builder = _Builder(interpreter)
     entry = builder.node(kernel)
-    order = builder.graph.preorder(entry)
+    order = list(nx.dfs_preorder_nodes(builder.graph, entry))
     position = {node: index for index, node in enumerate(order)}
     functions = tuple(builder.freeze(node, position) for node in order)
     return Kernel(functions, _digest(functions))
@@ -129,7 +129,7 @@ class _Builder:
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
-        self.graph: Graph[int] = Graph()
+        self.graph: nx.DiGraph[int] = nx.DiGraph()
         self.kernels: dict[int, KernelValue] = {}
         self.globals: dict[int, dict[str, Any]] = {}
         self.sources: dict[int, tuple[str, Position]] = {}

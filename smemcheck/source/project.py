@@ -9,8 +9,9 @@ import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import networkx as nx
+
 from smemcheck.model import Position, Problem
-from smemcheck.source.graph import Graph
 from smemcheck.source.module import Module
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Project:
         self._found: dict[tuple[str, str], Module | None] = {}
         self._entries: dict[str, frozenset[str]] = {}
         self.consulted: dict[str, None] = {}  # files other than modules that were asked for, there or not
-        self._imports: Graph[str] = Graph()  # from a module's file to the files that names in it led to
+        self._imports: nx.DiGraph[str] = nx.DiGraph()  # from a module's file to the files that names in it led to
         self._asked: dict[str, set[str]] = {}  # by a module's file: parts of the module names that were looked for
         self._trees = [os.path.join(self._tree_of(os.path.realpath(root)), "") for root in roots]
 
@@ -64,8 +65,8 @@ class Project:
     def reach(self, paths: Iterable[str]) -> tuple[set[str], set[str]]:
         """What the modules in ``paths`` led to so far: files, these included, and parts of the module names looked for."""
         files = {os.path.realpath(path) for path in paths}
-        for path in list(files):
-            files |= self._imports.reachable(path)
+        for path in [path for path in files if path in self._imports]:
+            files |= nx.descendants(self._imports, path)
         return files, set().union(*(self._asked.get(path, ()) for path in files))
 
     def _led(self, importer: Module, names: Iterable[str], found: Module | None) -> Module | None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import networkx as nx
+
 from smemcheck.config import Settings
 from smemcheck.source.analysis import Analysis
-from smemcheck.source.graph import Graph
 from smemcheck.specialize.launches.entries import Callers, bound_by
 from smemcheck.specialize.launches.sites import launches_of
 
@@ -20,7 +21,7 @@ class Reach:
     """The graph from a name to the names of top-level definitions and aliases whose statements mention it."""
 
     def __init__(self, callers: Callers) -> None:
-        self._graph: Graph[str] = Graph()
+        self._graph: nx.DiGraph[str] = nx.DiGraph()
         self._files: dict[str, set[str]] = {}
         for mentioned, places in callers.mentions.items():
             if mentioned.startswith("__") and mentioned not in callers.defined:  # __all__ leads everywhere
@@ -34,8 +35,8 @@ class Reach:
     def of(self, kernels: Iterable[str]) -> tuple[set[str], set[str]]:
         """Files that mention one of the kernels or what leads to one, and all these names."""
         names = set(kernels)
-        for kernel in list(names):
-            names |= self._graph.reachable(kernel, _MOST_STEPS)
+        for kernel in set(kernels) & set(self._graph):
+            names.update(nx.single_source_shortest_path_length(self._graph, kernel, cutoff=_MOST_STEPS))
         return set().union(*(self._files.get(name, ()) for name in names)), names
 
 
