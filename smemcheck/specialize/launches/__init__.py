@@ -15,7 +15,7 @@ from smemcheck.model import Site
 from smemcheck.source.analysis import Analysis
 from smemcheck.specialize.kinds import KernelUse
 from smemcheck.specialize.launches.arguments import Proposal, propose
-from smemcheck.specialize.launches.guesses import with_guesses
+from smemcheck.specialize.launches.guesses import with_guesses, with_short_loops
 from smemcheck.specialize.launches.sites import configured, forget_launches, launch_sites, launches_by_target, on_target
 
 __all__ = ["Proposal", "configured", "forget_launches", "launch_sites", "on_target", "proposals_of"]
@@ -52,7 +52,7 @@ def _distinct(site: Site, use: KernelUse, found: list[Proposal], elsewhere: set[
     distinct: dict[Any, Proposal] = {}
     for proposal in sorted(found, key=lambda one: (one.unknown > 0, one.effort, one.unknown)):
         distinct.setdefault(proposal.key, proposal)
-    return _varied(with_guesses(site, use, list(distinct.values()), elsewhere))
+    return _varied(with_guesses(site, use, with_short_loops(site, list(distinct.values())), elsewhere))
 
 
 def _varied(proposals: list[Proposal]) -> list[Proposal]:

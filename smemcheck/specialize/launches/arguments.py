@@ -19,6 +19,8 @@ from smemcheck.specialize.launches.sites import config_of
 from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedFloat, GuessedNumber, Tensor, plain_number
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
+EXAMPLE_SIZES = "computed from example sizes"
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -131,7 +133,7 @@ def _argument(value: Any, parameter: Parameter, kind: ParameterKind, plan: Plan)
         return None, ""  # the caller's value is a tensor
     if isinstance(value, (GuessedNumber, GuessedFloat)):
         frozen = plain_number(value)
-    return argument_of_value(frozen, parameter), "computed from example sizes" if number else "computed"
+    return argument_of_value(frozen, parameter), EXAMPLE_SIZES if number else "computed"
 
 
 def _descriptor_argument(value: Instance, plan: Plan) -> Argument | None:

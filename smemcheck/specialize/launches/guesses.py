@@ -11,7 +11,7 @@ from smemcheck.model import Assumption, Dtype, Kernel, Parameter, Site, Value
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument
 from smemcheck.specialize.kinds import KernelUse
-from smemcheck.specialize.launches.arguments import Proposal
+from smemcheck.specialize.launches.arguments import EXAMPLE_SIZES, Proposal
 
 _FLAG_NAME = re.compile(
     r"^(IS|HAS|USE|WITH|STORE|OUTPUT|DO|CAUSAL|EVEN|REVERSE|SAVE|NEED|ENABLE|INPLACE|TRANS\w*|ALLOW\w*)(_|$)|CAUSAL|^is_|^has_|^use_",
@@ -23,6 +23,7 @@ _STRIDE = re.compile(r"(?i)^(\w*stride\w*?)(_?[a-z0-9])$")
 INNERMOST = "the last stride of a tensor is mostly 1"
 _DTYPE_NAME = re.compile(r"(?i)dtype$|(^|_)(acc|out|output|in|input|compute|element)_type$")
 _WIDE_DTYPE = re.compile(r"(?i)acc|compute")
+_MOST_UNROLLED, _UNROLLED = 256, 8  # steps of a loop; a literal above it would end no compiler either
 LARGEST_MODE = 8  # a number above it is a size
 _USUAL: tuple[tuple[re.Pattern[str], int, str], ...] = (
     (re.compile(r"(?i)^num_?stages$"), 3, "Triton's own default"),
@@ -58,6 +59,34 @@ def with_guesses(site: Site, use: KernelUse, proposals: Sequence[Proposal], else
     if not proposals and not any(p.name not in elsewhere for p in needed):
         return []
     return sorted(found, key=lambda one: (one.unknown > 0, one.effort))
+
+
+def with_short_loops(site: Site, proposals: Sequence[Proposal]) -> list[Proposal]:
+    """The proposals; a loop that is unrolled goes on for a few steps where only an example's size makes it long.
+
+    Nobody unrolls a loop over a thousand rows, and no compiler ends on one.
+    """
+    source = _source(site)
+    return [_with_short_loops(site, proposal, source) for proposal in proposals]
+
+
+def _with_short_loops(site: Site, proposal: Proposal, source: str) -> Proposal:
+    computed = {one.parameter for one in proposal.assumptions if EXAMPLE_SIZES in one.because}
+    long = [
+        name
+        for name, argument in proposal.arguments.items()
+        if name in computed
+        and type(argument.value) is int
+        and argument.value > _MOST_UNROLLED
+        and re.search(rf"\bstatic_range\((?:[^()]*,)?\s*{re.escape(name)}\s*[,)]", source)
+    ]
+    if not long:
+        return proposal
+    kept = [one for one in proposal.assumptions if one.parameter not in long]
+    because = "no launch says how long this unrolled loop is"
+    assumed = [Assumption(name, str(_UNROLLED), because, site.position, is_open=True) for name in long]
+    arguments = {**proposal.arguments, **dict.fromkeys(long, Argument("constexpr", _UNROLLED))}
+    return replace(proposal, arguments=arguments, assumptions=(*kept, *assumed))
 
 
 def _source(site: Site) -> str:

@@ -20,10 +20,11 @@ DESCRIPTOR = External("triton.tools.tensor_descriptor.TensorDescriptor")
 
 _BATCH = re.compile(r"(?i)^(b|bs|bsz|nb|z|batch\w*)$")
 _DIMENSION = re.compile(
-    r"(?i)^(d|k|v|c|e|dk|dv|dqk|dhqk|dhhv|dhv|\w*dim\w*|\w*hidden\w*|\w*feat\w*|\w*cols?|width|\w*channels?|dstate|vocab\w*|w)$"
+    r"(?i)^(d|k|v|c|e|dk|dv|dqk|dhqk|dhhv|dhv|\w*dim\w*|\w*hidden\w*|\w*feat\w*|\w*cols?|\w*channels?|dstate|vocab\w*)$"
 )
 _VALUES = re.compile(r"(?i)^(v|dv|dhhv|dhv|d_?v|v_?dim|v_?head_?dim|head_?v_?dim|head_?dim_?v|\w*_dim_v|\w*_v_dim)$")
 _OF_VALUES = re.compile(r"(?i)^(v|values?|d?o|out|d?v|v_\w+|\w+_v|mat_?v|d?h|mat(delta)?h\w*)$")
+_WIDTH = re.compile(r"(?i)^(w|width|d_?conv|(conv|kernel)_?(width|size|dim))$")
 _HEADS = re.compile(r"(?i)^(h|hq|hk|hv|hkv|nh|n?q?k?v?_?heads?\w*|\w*n?heads?\w*|num_heads)$")
 _GROUPS = re.compile(r"(?i)^(g|\w*groups?)$")
 _SEQUENCE = re.compile(
@@ -42,6 +43,7 @@ class Sizes:
     heads: int = 4
     groups: int = 2
     features: int = 1024  # that a layer of a model takes
+    width: int = 4  # of a convolution over a sequence
     rank: int = 4  # of tensors of which the code never says it
 
     def of_tensor(self, name: str) -> Sizes:
@@ -53,6 +55,8 @@ class Sizes:
         last = index == rank - 1
         if name.isdigit():
             return int(name)
+        if _WIDTH.match(name):
+            return self.width
         if self.values and _VALUES.match(name) and not (index == 0 and rank > 1):
             return self.values
         if _DIMENSION.match(name) and not (index == 0 and rank > 1):

@@ -522,3 +522,38 @@ def test_the_number_of_a_dimension_is_no_size(read):
         """,
     )
     assert types_of(last[0]) == {"x": "*fp16", "y": "*fp16", "n": "i32", "BLOCK": None}
+
+
+UNROLLED = """
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def kernel(x, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for row in tl.static_range(0, ROWS):
+        tl.store(x + row * n + i, 0.0)
+
+def clear(x: torch.Tensor):
+    n_rows, n = x.shape
+    kernel[(1,)](x, n, ROWS=SIZE)
+"""
+
+
+@pytest.mark.parametrize(("size", "rows"), [("triton.next_power_of_2(n_rows)", 8), ("4", 4)])
+def test_no_example_unrolls_a_loop_over_many_rows(read, size, rows):
+    first = specializations(read, UNROLLED.replace("SIZE", size))[0]
+    assert types_of(first)["ROWS"] == rows
+
+
+def test_the_width_of_a_convolution_is_small(read):
+    text = """
+    @triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+    @triton.jit
+    def kernel(x, w, n, W: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i) * tl.load(w + i % W))
+
+    def convolve(x: torch.Tensor, weight: torch.Tensor):
+        D, W = weight.shape
+        kernel[(1,)](x, weight, x.numel(), W=W, D=D)
+    """
+    assert types_of(specializations(read, text)[0])["W"] == 4
