@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smemcheck.errors import UsageError
-from smemcheck.lower.pool import MEMORY_LIMIT, Pool, _check_key, _grouped, _stored_check_key, _Task
+from smemcheck.lower.groups import Task, grouped
+from smemcheck.lower.pool import MEMORY_LIMIT, Pool, _check_key, _stored_check_key
 from smemcheck.lower.process import Installation, identify
 from smemcheck.lower.store import Answers
 from smemcheck.model import Failure, FailureKind, Job, Outcome
@@ -67,15 +68,15 @@ class ClusterPool(Pool):
             self._installation, self._identified = found.pop(), True
         return self._installation
 
-    def _run_tasks(self, tasks: list[_Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
+    def _run_tasks(self, tasks: list[Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
         checks = {_stored_check_key(_check_key(task), installation) for task in tasks}
         known = {key: answer for key in checks if (answer := self._store.get(key)) is not None}
-        sent: dict[Any, list[_Task]] = {}
+        sent: dict[Any, list[Task]] = {}
 
-        def send(group: Sequence[_Task]) -> Any:
+        def send(group: Sequence[Task]) -> Any:
             jobs = [task.job for task in group]
             future = self._client.submit(
                 lower_there,
@@ -89,7 +90,7 @@ class ClusterPool(Pool):
             sent[future] = list(group)
             return future
 
-        groups = [list(group.tasks) for group in _grouped(tasks)]
+        groups = [list(group.tasks) for group in grouped(tasks)]
         first = [send(group[i : i + _TOGETHER]) for group in groups for i in range(0, len(group), _TOGETHER)]
         running = as_completed(first, loop=self._client.loop)
         for future in running:

@@ -18,15 +18,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from smemcheck.lower import jobs as codec
+from smemcheck.lower.groups import Group, Task, grouped
 from smemcheck.lower.process import Installation, WorkerProcess, identify
 from smemcheck.lower.store import Answers, Store
 from smemcheck.model import Failure, FailureKind, Job, Kernel, Outcome, Position, Target, Unknown
 
+_WORTH_TAKING = 0.5  # seconds of a single job for which another worker makes the kernel's frontend work once more
 _TICK = 0.25  # seconds between two looks at deadlines and memory
 _GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on top of the time limit
 _START_LIMIT = 120.0  # seconds that starting Python and importing Triton may take
@@ -41,27 +43,7 @@ _INSTALL = (
 )
 
 
-@dataclass(slots=True)
-class _Task:
-    """A job on its way: its place in the run, its variables, its key in the store, and what the worker is told besides.
-
-    The job is encoded when it is sent: a run may have a hundred thousand of them.
-    """
-
-    index: int
-    job: Job
-    environment: dict[str, str]
-    key: str | None
-    request: dict[str, Any] = field(default_factory=dict)
-
-
-_Answer: TypeAlias = tuple[_Task, dict[str, Any]]
-
-
-@dataclass(slots=True)
-class _Group:
-    environment: dict[str, str]
-    tasks: deque[_Task] = field(default_factory=deque)
+_Answer: TypeAlias = tuple[Task, dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -69,9 +51,10 @@ class _Slot:
     """A place for a worker: the process in it, the group it works on, and the task it was last given."""
 
     worker: WorkerProcess | None = None
-    group: _Group | None = None
-    task: _Task | None = None
+    group: Group | None = None
+    task: Task | None = None
     ready: bool = False
+    began: float = 0.0  # when the task was sent
     deadline: float = 0.0
 
 
@@ -138,7 +121,7 @@ class Pool:
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
         """Yield (index of the job, its outcome) as they come: kept answers first, then in the order they are done."""
         installation = self._identify()
-        tasks: list[_Task] = []
+        tasks: list[Task] = []
         environments: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         for index, job in enumerate(jobs):
             encoded = codec.encode(job)
@@ -151,7 +134,7 @@ class Pool:
                 own = job.specialization.environment
                 environment = environments.setdefault(own, codec.environment(job, self._environment))
                 key = codec.digest(job, environment, installation.key, encoded)
-                tasks.append(_Task(index, job, environment, key))
+                tasks.append(Task(index, job, environment, key))
         if installation is None:
             return
         self._store.prefetch([task.key for task in tasks if task.key is not None])
@@ -175,8 +158,12 @@ class Pool:
 
     # ---------------------------------------------------------------------------------------------------- the run
 
-    def _run_tasks(self, tasks: list[_Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
+    def _run_tasks(self, tasks: list[Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
         try:
+            # All start now, so that they import Triton while the first one tries the targets.
+            for slot, task in zip(self._slots, tasks, strict=False):
+                if slot.worker is None:
+                    self._start(slot, task.environment)
             for check, answer in self._answers(self._missing_checks(tasks, installation)):
                 if not _was_ended_from_outside(answer):
                     self._keep_check(check, answer, installation)
@@ -194,7 +181,7 @@ class Pool:
                     task.request["method"] = checked["checked"]
                     possible.append(task)
             unfinished, reason = [], ""
-            for task, answer in self._answers(_grouped(possible)):
+            for task, answer in self._answers(grouped(possible)):
                 if task.job.registers and answer.get("failure") in _UNFINISHED:
                     unfinished.append(task)
                     reason = answer["message"]
@@ -210,7 +197,7 @@ class Pool:
                 slot.group = None
 
     def _without_registers(
-        self, unfinished: Sequence[_Task], reason: str, installation: Installation
+        self, unfinished: Sequence[Task], reason: str, installation: Installation
     ) -> Iterator[tuple[int, Outcome]]:
         """Shared memory is known long before the registers: what took too long or too much is asked for that alone."""
         count = len(unfinished)
@@ -219,13 +206,13 @@ class Pool:
         for task in unfinished:
             job = replace(task.job, registers=False)
             key = codec.digest(job, task.environment, installation.key)
-            tasks.append(_Task(task.index, job, task.environment, key, dict(task.request)))
-        for task, answer in self._answers(_grouped(tasks)):
+            tasks.append(Task(task.index, job, task.environment, key, dict(task.request)))
+        for task, answer in self._answers(grouped(tasks)):
             yield task.index, self._outcome(task, answer, installation)
 
-    def _missing_checks(self, tasks: list[_Task], installation: Installation) -> deque[_Group]:
+    def _missing_checks(self, tasks: list[Task], installation: Installation) -> deque[Group]:
         """One task for each target and environment that this Triton was not yet tried on."""
-        groups: dict[tuple[Any, ...], _Group] = {}
+        groups: dict[tuple[Any, ...], Group] = {}
         for task in tasks:
             key = _check_key(task)
             if key in self._checks or key in groups:
@@ -238,11 +225,11 @@ class Pool:
             target = task.job.target
             described = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
             request = {"check": True, "target": described}
-            check = _Task(task.index, task.job, task.environment, stored_under, request)
-            groups[key] = _Group(task.environment, deque([check]))
+            check = Task(task.index, task.job, task.environment, stored_under, request)
+            groups[key] = Group(task.environment, deque([check]))
         return deque(groups.values())
 
-    def _keep_check(self, check: _Task, answer: dict[str, Any], installation: Installation) -> None:
+    def _keep_check(self, check: Task, answer: dict[str, Any], installation: Installation) -> None:
         target = check.job.target
         if answer.get("failure") == FailureKind.UNAVAILABLE.value:
             self._unavailable = answer["message"]
@@ -259,7 +246,7 @@ class Pool:
             self._store.put(check.key, answer)
         self._checks[_check_key(check)] = answer
 
-    def _outcome(self, task: _Task, answer: dict[str, Any], installation: Installation) -> Outcome:
+    def _outcome(self, task: Task, answer: dict[str, Any], installation: Installation) -> Outcome:
         if "unknown" in answer:
             return codec.decode(answer, installation.version)
         keep = answer.pop("kept", True)
@@ -269,7 +256,7 @@ class Pool:
             self._store.put(task.key, relative)
         return codec.decode(codec.absolute(relative, task.job.kernel), installation.version)
 
-    def _answers(self, groups: deque[_Group]) -> Iterator[_Answer]:
+    def _answers(self, groups: deque[Group]) -> Iterator[_Answer]:
         """Work off the groups. An answer with ``kept`` false depends on this machine and moment."""
         ready: list[_Answer] = []
         while True:
@@ -289,7 +276,7 @@ class Pool:
             ready = [answer for slot in spoke.values() for answer in self._read(slot)]
             ready += [answer for slot in self._slots if slot.task is not None for answer in self._watch(slot)]
 
-    def _give_work(self, slot: _Slot, groups: deque[_Group]) -> None:
+    def _give_work(self, slot: _Slot, groups: deque[Group]) -> None:
         if slot.group is None or not slot.group.tasks:
             slot.group = self._next_group(slot, groups)
         if slot.group is None:
@@ -297,19 +284,24 @@ class Pool:
         if slot.worker is not None and not self._is_fit(slot, slot.group):
             self._drop(slot)
         if slot.worker is None:
-            slot.worker, slot.ready = WorkerProcess(self._python, slot.group.environment), False
-            self._selector.register(slot.worker.answers, selectors.EVENT_READ, slot)
-            self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
+            self._start(slot, slot.group.environment)
         slot.task = slot.group.tasks.popleft()
-        slot.deadline = time.monotonic() + _START_LIMIT
+        slot.began = time.monotonic()
+        slot.deadline = slot.began + _START_LIMIT
         if slot.ready:
             self._ask(slot)
+
+    def _start(self, slot: _Slot, environment: dict[str, str]) -> None:
+        slot.worker, slot.ready = WorkerProcess(self._python, environment), False
+        self._selector.register(slot.worker.answers, selectors.EVENT_READ, slot)
+        self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
 
     def _ask(self, slot: _Slot) -> None:
         """Send the slot's task. Only to a worker that said hello: it reads at once, so that the write cannot block."""
         assert slot.worker is not None
         assert slot.task is not None
-        slot.deadline = time.monotonic() + self._time_limit
+        slot.began = time.monotonic()
+        slot.deadline = slot.began + self._time_limit
         request = {**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE}
         if "check" not in request:
             encoded = codec.encode(slot.task.job)
@@ -323,21 +315,23 @@ class Pool:
             self._last_kernel = kernel, codec.encode_kernel(kernel)
         return self._last_kernel[1]
 
-    def _next_group(self, slot: _Slot, groups: deque[_Group]) -> _Group | None:
-        """A group for the worker's own environment if there is one, else any, else half of what another has left."""
+    def _next_group(self, slot: _Slot, groups: deque[Group]) -> Group | None:
+        """A group for the worker's own environment if there is one, else any, else half of what will take another longest."""
         if groups:
             mine = slot.worker.environment if slot.worker else None
             group = next((group for group in groups if group.environment == mine), groups[0])
             groups.remove(group)
             return group
-        busy = [other.group for other in self._slots if other.group is not None and len(other.group.tasks) > 1]
-        if not busy:
+        left = [
+            (_remaining(other), other.group) for other in self._slots if other.group is not None and other.group.tasks
+        ]
+        seconds, longest = max(left, key=lambda entry: entry[0], default=(0.0, None))
+        if longest is None or (len(longest.tasks) == 1 and seconds < _WORTH_TAKING):
             return None
-        longest = max(busy, key=lambda group: len(group.tasks))
-        taken = [longest.tasks.pop() for _ in range(len(longest.tasks) // 2)]
-        return _Group(longest.environment, deque(reversed(taken)))
+        taken = [longest.tasks.pop() for _ in range((len(longest.tasks) + 1) // 2)]
+        return Group(longest.environment, deque(reversed(taken)))
 
-    def _is_fit(self, slot: _Slot, group: _Group) -> bool:
+    def _is_fit(self, slot: _Slot, group: Group) -> bool:
         """Whether the idle worker lives, has the group's variables, and did not grow too large."""
         worker = slot.worker
         assert worker is not None
@@ -356,16 +350,22 @@ class Pool:
         for answer in answers:
             if "hello" in answer:
                 slot.ready = True
-                if answer["triton"] is None:
+                if answer["triton"] is None and slot.task is not None:
                     message = f"Triton cannot be imported by {self._python}: {answer['error']}"
                     yield self._fail(slot, FailureKind.UNAVAILABLE, message, kept=False)
                     return
                 if slot.task is not None:
                     self._ask(slot)
+                elif answer["triton"] is None:  # the next task for this slot finds that out once more, and says so
+                    self._drop(slot)
+                    return
             elif slot.task is not None and answer.pop("id") == slot.task.index:
                 slot.worker.read_output()
                 task, slot.task = slot.task, None
                 slot.worker.jobs_done += 1
+                if slot.group is not None:
+                    slot.group.seconds += time.monotonic() - slot.began
+                    slot.group.finished += 1
                 yield task, _with_diagnostics(answer, slot.worker.tail)
 
     def _watch(self, slot: _Slot) -> Iterator[_Answer]:
@@ -414,18 +414,12 @@ class Pool:
         slot.worker, slot.task, slot.ready = None, None, False
 
 
-def _grouped(tasks: list[_Task]) -> deque[_Group]:
-    """Jobs of one slice together; the groups that will take longest first, so that no worker is left alone with one."""
-    groups: dict[tuple[Any, ...], _Group] = {}
-    for task in tasks:
-        key = codec.frontend_key(task.job, task.environment)
-        groups.setdefault(key, _Group(task.environment)).tasks.append(task)
-    return deque(sorted(groups.values(), key=_cost, reverse=True))
-
-
-def _cost(group: _Group) -> int:
-    """A guess at a group's time: jobs × characters of source, which is what can be told before compiling."""
-    return len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
+def _remaining(slot: _Slot) -> float:
+    """A guess at the seconds that the tasks waiting in a slot's group take: as long each as those before them."""
+    assert slot.group is not None
+    current = time.monotonic() - slot.began if slot.task is not None else 0.0
+    mean = slot.group.seconds / slot.group.finished if slot.group.finished else 0.0
+    return len(slot.group.tasks) * max(mean, current)
 
 
 def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:
@@ -433,7 +427,7 @@ def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:
     return answer.get("failure") in (FailureKind.ABORT.value, FailureKind.ENDED.value) and not answer.get("kept", True)
 
 
-def _check_key(task: _Task) -> tuple[Any, ...]:
+def _check_key(task: Task) -> tuple[Any, ...]:
     target: Target = task.job.target
     return (tuple(task.environment.items()), target.backend, target.arch, target.warp_size)
 

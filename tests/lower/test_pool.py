@@ -67,6 +67,15 @@ def test_answers_belong_to_their_jobs_and_workers_are_kept() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_an_idle_worker_takes_the_last_waiting_job_of_a_kernel_that_takes_long() -> None:
+    with Pool(workers=2) as pool:
+        quick = dict(pool.run(acting("answer", "answer")))
+        slow = dict(pool.run(acting("answer", "answer", seconds=1.5)))
+    assert len({answer.num_warps for answer in quick.values()}) == 1  # one worker makes the kernel's frontend work once
+    assert len({answer.num_warps for answer in slow.values()}) == 2
+
+
+@pytest.mark.usefixtures("scripted")
 def test_an_abort_costs_its_job_and_says_how_it_ended() -> None:
     with Pool(workers=1) as pool:
         answers = dict(pool.run(acting("answer", "abort", "answer")))
