@@ -1,9 +1,10 @@
 """What the code that launches a kernel says of its arguments.
 
 Launch code is never run. It is evaluated with example arguments: tensors of example sizes, each flag and optional argument
-both ways, and every launch that such an example run reaches is one way the kernel is called.
+both ways, and every launch that such an example run reaches is one way the kernel is called. What tests and benchmarks call
+functions with comes first: those are no examples.
 
-    call graph ──entries──▶ example runs ──engine, torch_calls──▶ launches ──arguments──▶ proposals
+    call graph ──entries, cases──▶ example runs ──engine, torch_calls──▶ launches ──arguments──▶ proposals
 """
 
 from __future__ import annotations
