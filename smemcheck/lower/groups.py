@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from smemcheck.lower import jobs as codec
-from smemcheck.model import Job
+from smemcheck.model import FailureKind, Job
+
+MOST_ENDLESS = 3  # configs of a kernel that may reach the time limit while none ends before it
 
 
 @dataclass(slots=True)
@@ -22,6 +25,9 @@ class Task:
     environment: dict[str, str]
     key: str | None
     request: dict[str, Any] = field(default_factory=dict)
+
+
+Answer: TypeAlias = "tuple[Task, dict[str, Any]]"
 
 
 @dataclass(slots=True)
@@ -46,3 +52,32 @@ def grouped(tasks: list[Task]) -> deque[Group]:
 def _cost(group: Group) -> int:
     """A guess at a group's time: jobs × characters of source, which is what can be told before compiling."""
     return len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
+
+
+@dataclass(slots=True)
+class Endless:
+    """Kernels of which some jobs took too long and none came to an end: the rest would, one after the other, as well."""
+
+    ended: set[str] = field(default_factory=set)
+    timeouts: Counter[str] = field(default_factory=Counter)
+
+    def note(self, task: Task, answer: Mapping[str, Any]) -> None:
+        digest = task.job.kernel.digest
+        if answer.get("failure") == FailureKind.TIMEOUT.value:
+            self.timeouts[digest] += 1
+        else:
+            self.ended.add(digest)
+
+    def given_up(self, group: Group, time_limit: float) -> list[Answer]:
+        """The answers for the waiting tasks of a group when its kernel is one of these; they are taken out of it."""
+        digest = group.tasks[0].job.kernel.digest if group.tasks else ""
+        if digest in self.ended or self.timeouts[digest] < MOST_ENDLESS:
+            return []
+        tasks = list(group.tasks)
+        group.tasks.clear()
+        message = (
+            f"not tried: the compiler did not finish {self.timeouts[digest]} other configs of this kernel within "
+            f"{time_limit:g} seconds each, and none at all (--time-limit)"
+        )
+        answer = {"failure": FailureKind.TIMEOUT.value, "message": message, "position": None, "kept": False}
+        return [(task, dict(answer)) for task in tasks]

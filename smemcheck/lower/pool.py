@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
 from smemcheck.lower import jobs as codec
-from smemcheck.lower.groups import Group, Task, grouped
+from smemcheck.lower.groups import Answer, Endless, Group, Task, grouped
 from smemcheck.lower.process import Installation, WorkerProcess, identify
 from smemcheck.lower.store import Answers, Store
 from smemcheck.model import Failure, FailureKind, Job, Kernel, Outcome, Position, Target, Unknown
@@ -41,9 +41,6 @@ _UNFINISHED = frozenset({FailureKind.TIMEOUT.value, FailureKind.ENDED.value})
 _INSTALL = (
     "smemcheck needs Triton to lower kernels: pip install triton (there are wheels for Linux on x86-64 and arm64 only)"
 )
-
-
-_Answer: TypeAlias = tuple[Task, dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -256,9 +253,10 @@ class Pool:
             self._store.put(task.key, relative)
         return codec.decode(codec.absolute(relative, task.job.kernel), installation.version)
 
-    def _answers(self, groups: deque[Group]) -> Iterator[_Answer]:
+    def _answers(self, groups: deque[Group]) -> Iterator[Answer]:
         """Work off the groups. An answer with ``kept`` false depends on this machine and moment."""
-        ready: list[_Answer] = []
+        ready: list[Answer] = []
+        endless = Endless()
         while True:
             for slot in self._slots:
                 if slot.task is None:
@@ -275,6 +273,10 @@ class Pool:
             spoke = {id(key.data): key.data for key, _ in events}
             ready = [answer for slot in spoke.values() for answer in self._read(slot)]
             ready += [answer for slot in self._slots if slot.task is not None for answer in self._watch(slot)]
+            for entry in ready:
+                endless.note(*entry)
+            for group in (*groups, *(slot.group for slot in self._slots if slot.group is not None)):
+                ready += endless.given_up(group, self._time_limit)
 
     def _give_work(self, slot: _Slot, groups: deque[Group]) -> None:
         if slot.group is None or not slot.group.tasks:
@@ -339,7 +341,7 @@ class Pool:
             return False
         return worker.process.poll() is None and worker.memory() <= self._memory_limit // 4
 
-    def _read(self, slot: _Slot) -> Iterator[_Answer]:
+    def _read(self, slot: _Slot) -> Iterator[Answer]:
         if slot.worker is None:
             return
         slot.worker.read_output()
@@ -368,7 +370,7 @@ class Pool:
                     slot.group.finished += 1
                 yield task, _with_diagnostics(answer, slot.worker.tail)
 
-    def _watch(self, slot: _Slot) -> Iterator[_Answer]:
+    def _watch(self, slot: _Slot) -> Iterator[Answer]:
         """End a worker that takes too long or too much memory."""
         assert slot.worker is not None
         if time.monotonic() > slot.deadline:
@@ -379,7 +381,7 @@ class Pool:
             message = f"the compiler took more than the {limit} of memory that it may have here (--memory-limit)"
             yield self._fail(slot, FailureKind.ENDED, message, kept=False)
 
-    def _bury(self, slot: _Slot) -> Iterator[_Answer]:
+    def _bury(self, slot: _Slot) -> Iterator[Answer]:
         """The worker closed its pipe: the job in it, if there was one, is what killed it."""
         assert slot.worker is not None
         if slot.task is None:
@@ -395,7 +397,7 @@ class Pool:
         message = f"the compiler process {_how_it_ended(status)}{_last_words(tail)}"
         yield self._fail(slot, FailureKind.ABORT if own or status >= 0 else FailureKind.ENDED, message, kept=own)
 
-    def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> _Answer:
+    def _fail(self, slot: _Slot, kind: FailureKind, message: str, *, kept: bool) -> Answer:
         task = slot.task
         assert task is not None
         self._drop(slot)

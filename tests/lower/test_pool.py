@@ -106,6 +106,26 @@ def test_a_hang_is_a_timeout() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_a_kernel_of_which_no_config_ends_is_given_up() -> None:
+    with Pool(workers=1, time_limit=0.5) as pool:
+        answers = dict(pool.run(acting(*["hang"] * 20)))
+    assert {answer.kind for answer in answers.values()} == {FailureKind.TIMEOUT}
+    tried = [index for index, answer in answers.items() if answer.message.startswith("the compiler did not finish")]
+    assert sorted(tried) == [0, 1, 2]
+    assert answers[19].message == (
+        "not tried: the compiler did not finish 3 other configs of this kernel within 0.5 seconds each, and none at all "
+        "(--time-limit)"
+    )
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_kernel_of_which_a_config_ended_is_tried_to_the_end() -> None:
+    with Pool(workers=1, time_limit=0.5) as pool:
+        answers = dict(pool.run(acting("answer", *["hang"] * 4, "answer")))
+    assert numbers(answers) == {0: 0, 5: 5}
+
+
+@pytest.mark.usefixtures("scripted")
 def test_registers_that_take_too_long_cost_the_registers_only() -> None:
     jobs = [replace(one, registers=True) for one in acting("answer", "spill", "hang")]
     with Pool(workers=2, time_limit=0.5) as pool:
