@@ -277,6 +277,8 @@ class Pool:
                 endless.note(*entry)
             for group in (*groups, *(slot.group for slot in self._slots if slot.group is not None)):
                 ready += endless.given_up(group, self._time_limit)
+            for group in [group for group in groups if not group.tasks]:
+                groups.remove(group)
 
     def _give_work(self, slot: _Slot, groups: deque[Group]) -> None:
         if slot.group is None or not slot.group.tasks:

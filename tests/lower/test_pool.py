@@ -119,6 +119,18 @@ def test_a_kernel_of_which_no_config_ends_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_a_kernel_is_given_up_for_all_types_and_other_kernels_are_not() -> None:
+    other = slice_kernel(KERNEL.replace("0.0", "1.0"), "kernel")
+    hanging = acting(*["hang"] * 4)
+    wide = [replace(one, specialization=replace(one.specialization, signature=(("x", "*fp64"),))) for one in hanging]
+    jobs = [*hanging, *wide, *(replace(one, kernel=other) for one in acting("answer", "answer"))]
+    with Pool(workers=1, time_limit=0.5) as pool:
+        answers = dict(pool.run(jobs))
+    assert numbers(answers) == {8: 0, 9: 1}
+    assert sum(answers[index].message.startswith("not tried") for index in range(8)) == 5
+
+
+@pytest.mark.usefixtures("scripted")
 def test_a_kernel_of_which_a_config_ended_is_tried_to_the_end() -> None:
     with Pool(workers=1, time_limit=0.5) as pool:
         answers = dict(pool.run(acting("answer", *["hang"] * 4, "answer")))
