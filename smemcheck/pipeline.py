@@ -227,11 +227,14 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
 def _with_heuristics(report: Report, rows: Sequence[_Row]) -> Report:
     """The report, its specialisations with the values that heuristics give whatever the config."""
     settled: dict[int, dict[str, Any]] = {}
+    given = [
+        set() if isinstance(site.heuristics, Unknown) else {heuristic.parameter for heuristic in site.heuristics}
+        for site in report.sites
+    ]
     for row in rows:
-        if row.specialization is None or not isinstance(row.job, Job):
+        names = given[row.site]
+        if row.specialization is None or not isinstance(row.job, Job) or not names:
             continue
-        heuristics = report.sites[row.site].heuristics
-        names = set() if isinstance(heuristics, Unknown) else {heuristic.parameter for heuristic in heuristics}
         values = {name: value for name, value in row.job.specialization.constexprs if name in names}
         known = settled.setdefault(row.specialization, values)
         for name in [name for name in known if name not in values or _typed(known[name]) != _typed(values[name])]:

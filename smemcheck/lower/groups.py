@@ -61,12 +61,14 @@ class Endless:
     ended: set[str] = field(default_factory=set)
     timeouts: Counter[str] = field(default_factory=Counter)
 
-    def note(self, task: Task, answer: Mapping[str, Any]) -> None:
+    def note(self, task: Task, answer: Mapping[str, Any]) -> bool:
+        """Count an answer. Whether it is one after which jobs may have to be given up."""
         digest = task.job.kernel.digest
-        if answer.get("failure") == FailureKind.TIMEOUT.value:
-            self.timeouts[digest] += 1
-        else:
+        if answer.get("failure") != FailureKind.TIMEOUT.value:
             self.ended.add(digest)
+            return False
+        self.timeouts[digest] += 1
+        return True
 
     def given_up(self, group: Group, time_limit: float) -> list[Answer]:
         """The answers for the waiting tasks of a group when its kernel is one of these; they are taken out of it."""

@@ -273,12 +273,13 @@ class Pool:
             spoke = {id(key.data): key.data for key, _ in events}
             ready = [answer for slot in spoke.values() for answer in self._read(slot)]
             ready += [answer for slot in self._slots if slot.task is not None for answer in self._watch(slot)]
-            for entry in ready:
-                endless.note(*entry)
-            for group in (*groups, *(slot.group for slot in self._slots if slot.group is not None)):
-                ready += endless.given_up(group, self._time_limit)
-            for group in [group for group in groups if not group.tasks]:
-                groups.remove(group)
+            # A run may have thousands of groups: they are looked through after a timeout only.
+            timeouts = [endless.note(*entry) for entry in ready]
+            if any(timeouts):
+                for group in (*groups, *(slot.group for slot in self._slots if slot.group is not None)):
+                    ready += endless.given_up(group, self._time_limit)
+                for group in [group for group in groups if not group.tasks]:
+                    groups.remove(group)
 
     def _give_work(self, slot: _Slot, groups: deque[Group]) -> None:
         if slot.group is None or not slot.group.tasks:

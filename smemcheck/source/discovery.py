@@ -56,13 +56,14 @@ def files_of_tests(
     Whoever names a package to check means its kernels; how they are launched, the tests beside it say best. ``exclude`` is
     read from the repository's top. ``visited`` collects the folders that were listed.
     """
-    top = _repository(os.path.realpath(path))
-    if top is None:
+    folders = [folder for folder in folders_of_tests(path) if os.path.isdir(folder)]
+    if not folders:
         return
+    top = os.path.dirname(folders[0])
     excluded = pathspec.PathSpec.from_lines("gitignore", exclude)
     ignores = [*_ignores_above(top), *_ignore_file(top)] if respect_gitignore else []
-    for folder in folders_of_tests(path):
-        if os.path.isdir(folder) and not excluded.match_file(f"{os.path.basename(folder)}/"):
+    for folder in folders:
+        if not excluded.match_file(f"{os.path.basename(folder)}/"):
             yield from _walk(top, folder, excluded, ignores, respect_gitignore, [] if visited is None else visited)
 
 

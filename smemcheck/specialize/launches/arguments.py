@@ -16,7 +16,7 @@ from smemcheck.specialize.kinds import Kind, ParameterKind
 from smemcheck.specialize.launches.plans import Plan
 from smemcheck.specialize.launches.search import Recorded
 from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import DESCRIPTOR, GuessedFloat, GuessedNumber, Tensor, plain_number
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, GUESSED, GuessedFloat, GuessedNumber, Tensor, plain_number
 from smemcheck.specialize.launches.torch_calls import dtype_of
 
 EXAMPLE_SIZES = "computed from example sizes"
@@ -153,7 +153,7 @@ def _tensor_argument(
 ) -> tuple[Argument | None, str]:
     if parameter.is_constexpr:
         return None, ""
-    guessed = "<guessed>" in value.attributes
+    guessed = GUESSED in value.attributes
     if kind.kind is not Kind.POINTER and (guessed or kind.kind is Kind.DESCRIPTOR):
         return None, ""
     body = kind.type.lstrip("*").removeprefix("k") if kind.kind is Kind.POINTER else ""

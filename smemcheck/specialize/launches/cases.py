@@ -20,10 +20,9 @@ _TEST_FILE = re.compile(
 )
 
 
-def is_test(path: str, root: str = "") -> bool:
+def is_test(path: str, root: str) -> bool:
     """Whether a file holds tests or benchmarks, by its name and by the folders between ``root`` and it."""
-    inside = path.removeprefix(root).lstrip("/") if root else path
-    return _TEST_FILE.search(inside) is not None
+    return _TEST_FILE.search(path.removeprefix(root).lstrip("/")) is not None
 
 
 def cases_of(value: Any) -> list[Case]:

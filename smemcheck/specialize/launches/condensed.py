@@ -13,11 +13,10 @@ from typing import Any
 
 from smemcheck.source.values import External, Instance, Obstacle
 from smemcheck.specialize.launches.plans import Launch, Plan
-from smemcheck.specialize.launches.tensors import DESCRIPTOR, TENSOR, CallersDtype, Tensor, path_of
+from smemcheck.specialize.launches.tensors import DESCRIPTOR, GUESSED, TENSOR, CallersDtype, Tensor, path_of
 
 _UNKNOWN = Obstacle("it is not known in an example launch")
 _OBJECT = Instance(External("builtins.object"))
-_GUESSED = "<guessed>"
 
 
 def condensed(launch: Launch) -> Launch:
@@ -62,7 +61,7 @@ def _kept(value: Any) -> Any:
         dtype = value.dtype
         path = path_of(dtype) if isinstance(dtype, External) else None
         group = dtype.group if isinstance(dtype, CallersDtype) else None
-        return _tensor(path, group, value.assumed, value.given, _GUESSED in value.attributes)
+        return _tensor(path, group, value.assumed, value.given, GUESSED in value.attributes)
     if isinstance(value, CallersDtype):
         return _dtype(value.unseen, value.group)
     if isinstance(value, (tuple, list)):
@@ -79,7 +78,7 @@ def _kept(value: Any) -> Any:
 @functools.cache
 def _tensor(path: str | None, group: str | None, assumed: bool, given: bool, guessed: bool) -> Tensor:
     dtype = None if path is None else _dtype(path, group)
-    return Tensor(TENSOR, {_GUESSED: True} if guessed else {}, dtype, None, assumed, "", given)
+    return Tensor(TENSOR, {GUESSED: True} if guessed else {}, dtype, None, assumed, "", given)
 
 
 @functools.cache

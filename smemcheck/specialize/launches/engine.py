@@ -75,9 +75,8 @@ class ExampleInterpreter(Interpreter):
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
         self.case: Case | None = None  # of a test: what it calls its function with, or each of its methods
         self._depth = 0  # of calls of functions of the source
-        self._patience: int | None = (
-            None  # the step at which a call that a test made and that launched nothing is given up
-        )
+        # The step at which a call that a test made and that launched nothing is given up.
+        self._patience: int | None = None
         self._seen: dict[Hashable, int] = {}
 
     def namespace(self, module: Module) -> Namespace:

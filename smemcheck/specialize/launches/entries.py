@@ -47,7 +47,7 @@ class Entry:
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
-    def __init__(self, modules: Sequence[Module], beside: Sequence[Module] = (), root: str = "") -> None:
+    def __init__(self, modules: Sequence[Module], beside: Sequence[Module], root: str) -> None:
         """``modules`` lie below ``root``, the scanned path; folders above it say nothing of what is a test.
 
         ``beside`` are the tests and benchmarks of the repository elsewhere.

@@ -11,7 +11,7 @@ import libcst as cst
 
 from smemcheck.source.values import Blocked, External, Obstacle, Place, Raised, UserClass, UserFunction
 from smemcheck.specialize.launches.engine import ExampleInterpreter
-from smemcheck.specialize.launches.tensors import Geometry, GuessedFloat, GuessedNumber, Sizes, Tensor, tensor
+from smemcheck.specialize.launches.tensors import GUESSED, Geometry, GuessedFloat, GuessedNumber, Sizes, Tensor, tensor
 from smemcheck.specialize.launches.weights import (
     complete,
     example_layer,
@@ -287,7 +287,7 @@ class _Example:
         if len(name) > 1 and _INTEGER_NAME.match(name):
             return GuessedNumber(self.integer())
         guessed = self.tensor()
-        guessed.attributes["<guessed>"] = True
+        guessed.attributes[GUESSED] = True
         return guessed
 
     def annotated(self) -> Any:

@@ -299,7 +299,7 @@ class Launches:
         """What a test or benchmark is called with; one empty case for a test that says nothing of it."""
         if entry.module.path not in self.callers.tests:
             return ()
-        interpreter = ExampleInterpreter(self.project, self.world, self.memory, Plan(), self.hints, self.remembered)
+        interpreter = self._interpreter(Plan())
         name = entry.statement.defined_name or ""
         try:
             found = cases_of(interpreter.namespace(entry.module).lookup(name))
@@ -340,8 +340,11 @@ class Launches:
             interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
         return interpreter, interpreter.failed
 
+    def _interpreter(self, plan: Plan) -> ExampleInterpreter:
+        return ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
+
     def _run_once(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
-        interpreter = ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
+        interpreter = self._interpreter(plan)
         if plan.case is not None:
             interpreter.case = exploration.cases[plan.case]
         try:

@@ -87,12 +87,14 @@ def launch_sites(
 
 def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> tuple[Site, ...]:
     """The sites; those whose list of configs is not known where it is written get the lists that their launches are made with."""
-    unlisted = [
-        site for site in sites if site.answers and all(isinstance(a.configs, Unknown) for a in site.answers.values())
-    ]
-    for site in unlisted:
-        launches_of(project, site.root, settings).listed.add((site.position.path, site.position.line))
-    return tuple(_configured(project, settings, site) if site in unlisted else site for site in sites)
+    for site in sites:
+        if _is_unlisted(site):
+            launches_of(project, site.root, settings).listed.add((site.position.path, site.position.line))
+    return tuple(_configured(project, settings, site) if _is_unlisted(site) else site for site in sites)
+
+
+def _is_unlisted(site: Site) -> bool:
+    return bool(site.answers) and all(isinstance(answer.configs, Unknown) for answer in site.answers.values())
 
 
 def _configured(project: Analysis, settings: Settings, site: Site) -> Site:

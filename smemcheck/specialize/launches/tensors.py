@@ -15,6 +15,7 @@ from typing import Any
 from smemcheck.source.values import External, Instance
 
 _MOST_DIMENSIONS = 16  # an index beyond it is an example's size where code wants the number of a dimension
+GUESSED = "<guessed>"  # the attribute of an example tensor that only a parameter's use makes one
 TENSOR = External("torch.Tensor")
 DESCRIPTOR = External("triton.tools.tensor_descriptor.TensorDescriptor")
 

@@ -38,10 +38,13 @@ def forward_of(value: Instance) -> Any:
 
 def inherited(value: Instance, name: str) -> Any:
     """What an object inherits from ``torch.nn.Module``; ``None`` where that is not modelled."""
+    return value.attributes if name in _TABLES else _shared(value, name)  # so that what is taken out of a table is gone
+
+
+def _shared(value: Instance, name: str) -> Any:
+    """What the source's modules and torch's own layers alike inherit; ``None`` where that is not modelled."""
     if name in _REGISTERS:
         return Builtin(name, lambda call: _register(value, call))
-    if name in _TABLES:
-        return value.attributes  # so that what is taken out of them is gone
     if name in _THEMSELVES:
         return Builtin(name, lambda call: value)
     return True if name == "training" else None
@@ -73,10 +76,7 @@ def layer(weight: Tensor, bias: Tensor | None) -> Instance:
 
 def layer_attribute(value: Instance, name: str, place: Place) -> Any:
     """An attribute of a layer of torch's own. Raises ``AttributeError`` of the program for what it has not."""
-    if name in _REGISTERS:
-        return Builtin(name, lambda call: _register(value, call))
-    if name in _THEMSELVES:
-        return Builtin(name, lambda call: value)
-    if name == "training":
-        return True
+    found = _shared(value, name)
+    if found is not None:
+        return found
     raise Raised("AttributeError", f"'Linear' object has no attribute '{name}'", place=place)
