@@ -20,9 +20,9 @@ from smemcheck import __version__
 from smemcheck.verify.commands import record, verdict, verify_and_exit
 
 if TYPE_CHECKING:
+    from smemcheck.compiler import Progress
     from smemcheck.config import Settings
     from smemcheck.model import Report
-    from smemcheck.pipeline import Progress
 
 _FOUND, _FAILED = 1, 2
 _FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.metadata
 import itertools
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import smemcheck
+from smemcheck.compiler import Answer, Compiler, Lower, Progress, installed_triton
 from smemcheck.config import Settings
 from smemcheck.errors import UsageError
 from smemcheck.model import (
@@ -37,16 +37,6 @@ from smemcheck.model import (
     Verdict,
     VerdictKind,
 )
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
-Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
-"""Answers jobs, in any order, each with its index."""
-
-
-_Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
-"""What one Triton says of every distinct job, its version, and what the user should know of how it went."""
 
 _COLLECTED = 20_000, 20, 100  # objects made, and collections of them, before the next generation is looked at too
 _MOST_RETRIES = 6  # further assumptions that are tried for one specialisation
@@ -79,18 +69,21 @@ def check(
     from smemcheck.specialize.recorded import read_recorded
 
     recorded = [read_recorded(path) for path in settings.specializations]
+    targets = _targets(paths, settings)
     # Recorded lines are dealt out over all kernels, so then no kernel's part stands alone.
     kept = store.kept() if store and not recorded else None
-    report, project, files = _read(paths, settings, recorded, kept.parts if kept else ())
-    report, unspecialized = _specialize(report, project, settings, recorded)
-    rows = _rows(report, unspecialized, project, settings)
     pythons = _interpreters(settings)
-
-    def ask(asked: Sequence[_Row], python: str) -> _Answer:
-        return _lower(asked, settings, progress or _silent, lower, python)
-
-    report, rows, first = _retried(report, rows, project, settings, lambda asked: ask(asked, pythons[0]))
-    answers = [first, *(ask(rows, python) for python in pythons[1:])]
+    with Compiler(settings, pythons[0], progress, lower) as compiler:
+        if kept is None:
+            compiler.start(paths, recorded)
+        report, project, files = _read(paths, settings, targets, recorded, kept.parts if kept else ())
+        report, unspecialized = _specialize(report, project, settings, recorded)
+        rows = _rows(report, unspecialized, project, settings)
+        report, rows, first = _retried(report, rows, project, settings, lambda asked: compiler.ask(_jobs(asked)))
+    answers = [first]
+    for python in pythons[1:]:
+        with Compiler(settings, python, progress, lower) as compiler:
+            answers.append(compiler.ask(_jobs(rows)))
     results = [tuple(_result(row, outcomes, rules.judge) for row in rows) for outcomes, _, _ in answers]
     report = replace(
         _with_heuristics(report, rows),
@@ -114,7 +107,7 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     """What the source says: kernels and their configs for each target. Nothing is lowered."""
     from smemcheck import rules
 
-    report, _, _ = _read(paths, settings)
+    report, _, _ = _read(paths, settings, _targets(paths, settings))
     return replace(report, findings=rules.findings(report, settings))
 
 
@@ -129,17 +122,25 @@ def _collecting_seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-@_collecting_seldom()
-def _read(
-    paths: Sequence[str], settings: Settings, recorded: Sequence[Any] = (), kept: Collection[str] = ()
-) -> tuple[Report, Any, tuple[str, ...]]:
-    """The report as far as the source says it, without ``kept`` files; what answers questions of it; the scanned files."""
+def _targets(paths: Sequence[str], settings: Settings) -> tuple[Target, ...]:
+    """What is judged for. Raises :class:`~smemcheck.errors.UsageError` for unknown ones, and for paths that are not there."""
     from smemcheck.rules.devices import DEFAULT_TARGETS, resolve_target
 
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
-    targets = tuple(dict.fromkeys(resolve_target(name) for name in settings.targets or DEFAULT_TARGETS))
+    return tuple(dict.fromkeys(resolve_target(name) for name in settings.targets or DEFAULT_TARGETS))
+
+
+@_collecting_seldom()
+def _read(
+    paths: Sequence[str],
+    settings: Settings,
+    targets: tuple[Target, ...],
+    recorded: Sequence[Any] = (),
+    kept: Collection[str] = (),
+) -> tuple[Report, Any, tuple[str, ...]]:
+    """The report as far as the source says it, without ``kept`` files; what answers questions of it; the scanned files."""
     from smemcheck.source import read_sites
     from smemcheck.source.pins import read_pins
 
@@ -253,8 +254,8 @@ def _typed(value: Any) -> tuple[type, Any]:
 
 
 def _retried(
-    report: Report, rows: list[_Row], project: Any, settings: Settings, ask: Callable[[Sequence[_Row]], _Answer]
-) -> tuple[Report, list[_Row], _Answer]:
+    report: Report, rows: list[_Row], project: Any, settings: Settings, ask: Callable[[Sequence[_Row]], Answer]
+) -> tuple[Report, list[_Row], Answer]:
     """The report, its rows and what the compiler says, with other assumptions where none of a specialisation's configs compiles.
 
     Each further assumption is tried on the first config that was refused. A specialisation for which nothing compiles stays.
@@ -400,30 +401,9 @@ def _others(
     return tuple(found)
 
 
-def _lower(rows: Sequence[_Row], settings: Settings, progress: Progress, lower: Lower | None, python: str) -> _Answer:
-    jobs = list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
-    outcomes: dict[Job, Outcome] = {}
-    version = (installed_triton() if python == sys.executable else None) or ""
-    notes: tuple[str, ...] = ()
-    if lower:
-        outcomes = _collected(jobs, lower(jobs), progress)
-    elif jobs or not version:
-        from smemcheck.lower import pool_for
-
-        with pool_for(settings, python) as pool:
-            version = version or pool.triton_version() or ""
-            outcomes = _collected(jobs, pool.run(jobs), progress)
-            notes = pool.notes
-    answered = (outcome.triton for outcome in outcomes.values() if not isinstance(outcome, Unknown))
-    return outcomes, next(answered, "") or version, notes
-
-
-def _collected(jobs: Sequence[Job], answers: Iterable[tuple[int, Outcome]], progress: Progress) -> dict[Job, Outcome]:
-    outcomes: dict[Job, Outcome] = {}
-    for number, (index, outcome) in enumerate(answers, start=1):
-        outcomes[jobs[index]] = outcome
-        progress("configs lowered", number, len(jobs))
-    return outcomes
+def _jobs(rows: Sequence[_Row]) -> list[Job]:
+    """What the rows ask the compiler, each job once."""
+    return list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
 
 
 def _result(row: _Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, Target, Config], Verdict]) -> Result:
@@ -461,15 +441,3 @@ def _report_store(paths: Sequence[str], settings: Settings) -> Any:
 
     triton = identify()
     return ReportStore(paths, settings, triton.key) if triton and triton.files else None
-
-
-def installed_triton() -> str | None:
-    """The version of the Triton in this environment, without importing it; ``None`` when there is none."""
-    try:
-        return importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """No progress is shown."""

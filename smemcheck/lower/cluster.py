@@ -7,7 +7,7 @@ and the one that still kills its worker is given up, alone.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from smemcheck.errors import UsageError
@@ -67,6 +67,9 @@ class ClusterPool(Pool):
                 raise UsageError(f"--scheduler {self._address}: its workers have different Tritons ({versions})")
             self._installation, self._identified = found.pop(), True
         return self._installation
+
+    def start(self, most: int, environment: Iterable[tuple[str, str]] = ()) -> None:
+        """Nothing: the workers of a cluster are there already."""
 
     def _run_tasks(self, tasks: list[Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
         from distributed import as_completed

@@ -52,9 +52,9 @@ def is_triton_variable(name: str) -> bool:
     return name.startswith(_PREFIXES)
 
 
-def environment(job: Job, base: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the compiler sees for this job: the run's, and over them the specialisation's own."""
-    merged = {**base, **dict(job.specialization.environment)}
+def environment(own: Iterable[tuple[str, str]], base: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the compiler sees for a job: the run's, and over them the specialisation's ``own``."""
+    merged = {**base, **dict(own)}
     return {name: value for name, value in sorted(merged.items()) if is_compile_variable(name)}
 
 

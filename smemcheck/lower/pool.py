@@ -115,6 +115,17 @@ class Pool:
         installation = self._identify()
         return None if installation is None else installation.version
 
+    def start(self, most: int, environment: Iterable[tuple[str, str]] = ()) -> None:
+        """Start up to ``most`` workers now: they import Triton while the jobs that :meth:`run` will be given are made.
+
+        ``environment`` is what most of those jobs' specialisations will add to the pool's own variables.
+        """
+        if self._identify() is None:
+            return
+        for slot in self._slots[:most]:
+            if slot.worker is None:
+                self._start(slot, codec.environment(environment, self._environment))
+
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
         """Yield (index of the job, its outcome) as they come: kept answers first, then in the order they are done."""
         installation = self._identify()
@@ -129,7 +140,7 @@ class Pool:
                 yield index, encoded
             else:
                 own = job.specialization.environment
-                environment = environments.setdefault(own, codec.environment(job, self._environment))
+                environment = environments.setdefault(own, codec.environment(own, self._environment))
                 key = codec.digest(job, environment, installation.key, encoded)
                 tasks.append(Task(index, job, environment, key))
         if installation is None:

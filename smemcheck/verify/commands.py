@@ -16,9 +16,9 @@ import click
 from smemcheck.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from smemcheck.compiler import Progress
     from smemcheck.config import Settings
     from smemcheck.model import Config, Site, Verdict
-    from smemcheck.pipeline import Progress
     from smemcheck.verify.triton_cache import Cache, Variant
 
 

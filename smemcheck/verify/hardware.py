@@ -327,7 +327,7 @@ class _Site:
         paths = [package, *filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))]
         return {
             **inherited,
-            **codec.environment(self.group.jobs[0], dict(self.settings.environment)),
+            **codec.environment(self.group.jobs[0].specialization.environment, dict(self.settings.environment)),
             "TRITON_CACHE_DIR": cache,
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -67,6 +67,28 @@ def test_answers_belong_to_their_jobs_and_workers_are_kept() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_workers_that_were_started_early_do_the_work() -> None:
+    with Pool(workers=3) as pool:
+        pool.start(2)
+        pool.start(2)
+        early = [slot.worker.process.pid for slot in pool._slots if slot.worker is not None]
+        answers = dict(pool.run(acting(*["answer"] * 4, seconds=0.2)))
+        assert len(early) == 2
+        assert {answer.num_warps for answer in answers.values()} >= set(early)
+    assert [pid for pid in early if exists(pid)] == []
+
+
+@pytest.mark.usefixtures("scripted")
+def test_workers_that_were_started_for_other_variables_are_replaced() -> None:
+    with Pool(workers=1, environment={"TRITON_F32_DEFAULT": "ieee"}) as pool:
+        pool.start(1, [("TRITON_F32_DEFAULT", "tf32")])
+        early = pool._slots[0].worker.process.pid
+        answers = dict(pool.run(acting("answer")))
+    assert numbers(answers) == {0: 0}
+    assert answers[0].num_warps != early
+
+
+@pytest.mark.usefixtures("scripted")
 def test_an_idle_worker_takes_the_last_waiting_job_of_a_kernel_that_takes_long() -> None:
     with Pool(workers=2) as pool:
         quick = dict(pool.run(acting("answer", "answer")))

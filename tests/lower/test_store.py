@@ -160,7 +160,7 @@ def test_what_depends_on_the_moment_is_not_kept(tmp_path: Path) -> None:
 
 
 def key(one: Job, **variables: str) -> str | None:
-    return digest(one, environment(one, variables), "3.6.0+abc")
+    return digest(one, environment(one.specialization.environment, variables), "3.6.0+abc")
 
 
 def asked(source: str = SOURCE, path: str = "/project/kernels.py", **changes: Any) -> Job:

@@ -1,0 +1,80 @@
+"""Workers are started while the source is read, when there is nothing that makes it likely that they are not needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smemcheck import pipeline, source
+from smemcheck.config import Settings
+from smemcheck.lower import Pool
+from smemcheck.rules.example import needs
+
+pytest.importorskip("triton", reason="what no Triton can answer is not asked early")
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=[])
+@triton.jit
+def copy(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i))
+"""
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What happens in a run, in its order; the compiler is a stand-in."""
+    found: list[Any] = []
+    read = source.read_sites
+
+    def start(pool: Pool, most: int, environment: Any = ()) -> None:
+        found.append(("start", most, dict(environment)))
+
+    def run(pool: Pool, jobs: Any) -> Any:
+        found.append("run")
+        return [(index, needs(1024)) for index, _ in enumerate(jobs)]
+
+    monkeypatch.setattr(Pool, "start", start)
+    monkeypatch.setattr(Pool, "run", run)
+    monkeypatch.setattr(source, "read_sites", lambda *given: found.append("read") or read(*given))
+    return found
+
+
+def check(folder: Path) -> None:
+    pipeline.check([str(folder / "pkg")], Settings(targets=("sm_90",), jobs=8, cache_directory=str(folder / "cache")))
+
+
+def test_one_worker_a_kernel_is_started_before_the_source_is_read(tmp_path: Path, events: list[Any]) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "first.py").write_text(KERNEL)
+    (tmp_path / "pkg" / "second.py").write_text(KERNEL)
+    check(tmp_path)
+    assert events == [("start", 2, {}), "read", "run"]
+
+
+def test_none_is_started_without_a_kernel_or_after_one_change(tmp_path: Path, events: list[Any]) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "plain.py").write_text("import triton\n")
+    check(tmp_path)
+    assert events == ["read"]
+    (tmp_path / "pkg" / "kernel.py").write_text(KERNEL)
+    check(tmp_path)
+    assert events == ["read", "read", "run"]
+
+
+def test_they_are_started_with_the_variables_that_most_recorded_launches_had(tmp_path: Path, events: list[Any]) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "kernel.py").write_text(KERNEL)
+    line = (
+        '{"kernel": "copy", "path": "pkg/kernel.py", "signature": {"x": "*fp32", "y": "*fp32"}, '
+        '"environment": {"TRITON_F32_DEFAULT": "%s"}}\n'
+    )
+    (tmp_path / "seen.jsonl").write_text("".join(line % value for value in ("tf32", "ieee", "ieee")))
+    settings = Settings(targets=("sm_90",), cache=False, specializations=(str(tmp_path / "seen.jsonl"),))
+    pipeline.check([str(tmp_path / "pkg")], settings)
+    assert events[0] == ("start", 1, {"TRITON_F32_DEFAULT": "ieee"})
