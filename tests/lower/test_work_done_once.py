@@ -13,7 +13,7 @@ from smemcheck.lower.jobs import encode, encode_kernel
 from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
-from smemcheck.lower.worker import lowering  # noqa: E402
+from smemcheck.lower.worker import lowering, passes  # noqa: E402
 from smemcheck.lower.worker.slices import Slice  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
@@ -37,6 +37,18 @@ WITH_LOOP = """
         for k in range(0, 1024, B):
             left, right = tl.load(x + rows * 1024 + k + columns), tl.load(y + (k + rows) * B + columns)
             total += tl.dot(left, right)
+        tl.store(z + rows * B + columns, total)
+"""
+WITH_LOOP_OVER_REGISTERS = """
+    import triton.language as tl
+
+    @tl.jit
+    def kernel(x, y, z, B: tl.constexpr):
+        rows, columns = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+        left, right = tl.load(x + rows * B + columns), tl.load(y + rows * B + columns)
+        total = tl.zeros((B, B), tl.float32)
+        for k in range(0, 64):
+            total = tl.dot(left, right, total)
         tl.store(z + rows * B + columns, total)
 """
 TYPES = {"x": "*fp16", "y": "*fp16", "z": "*fp32", "B": "constexpr"}
@@ -67,8 +79,8 @@ def codes(source: str, target: str, configs: list[Config]) -> list[str]:
 def answered(monkeypatch: pytest.MonkeyPatch, source: str, target: str, configs: list[Config]) -> tuple[list[int], int]:
     """Bytes of shared memory for each config, each equal to what it is alone, and how many were lowered for that."""
     lowered = []
-    whole = lowering._lower
-    monkeypatch.setattr(lowering, "_lower", lambda *arguments: lowered.append(1) or whole(*arguments))
+    finish = lowering._finish
+    monkeypatch.setattr(lowering, "_finish", lambda *arguments: lowered.append(1) or finish(*arguments))
     asked = requests(source, target, configs)
     lower = lowering.Lower()
     answers = [lower(one, False, None, "allocation") for one in asked]
@@ -87,10 +99,37 @@ def test_without_a_loop_the_number_of_stages_changes_nothing(monkeypatch, target
     assert lowered == 1
 
 
+def test_before_ampere_nothing_is_pipelined(monkeypatch):
+    assert answered(monkeypatch, WITH_LOOP, "sm_75", staged(2, 3, 4))[1] == 1
+
+
 def test_with_a_loop_it_does(monkeypatch):
     bytes_, lowered = answered(monkeypatch, WITH_LOOP, "sm_120", staged(2, 3, 4))
     assert len(set(bytes_)) == 3
     assert lowered == 3
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])  # AMD's backend reads them later once more
+def test_a_loop_that_loads_nothing_is_the_same_for_every_number_of_stages(monkeypatch, target):
+    assert answered(monkeypatch, WITH_LOOP_OVER_REGISTERS, target, staged(2, 3, 4))[1] == 1
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx1201"])
+def test_the_passes_before_the_stages_are_read_run_once_for_all_stages(monkeypatch, target):
+    ran: list[str] = []
+    run = passes.run
+
+    def counted(module: Any, steps: list[Any], name: tuple[str, ...]) -> None:
+        ran.extend(step.name.rpartition(".")[2] for step in steps)
+        run(module, steps, name)
+
+    monkeypatch.setattr(passes, "run", counted)
+    asked = requests(WITH_LOOP, target, [*staged(2, 3, 4), Config((("B", 64),), num_warps=8, num_stages=3)])
+    lower = lowering.Lower()
+    together = [lower(one, False, None, "allocation") for one in asked]
+    assert ran.count("add_combine") == 1, "TTIR is the same for all of them"
+    assert ran.count("add_coalesce") == 2, "the layouts depend on the number of warps"
+    assert together == [lowering.Lower()(one, False, None, "allocation") for one in asked]
 
 
 def test_a_config_that_comes_twice(monkeypatch):

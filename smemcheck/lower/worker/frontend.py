@@ -110,25 +110,42 @@ def pretend_device(target: Any, reads: Reads) -> None:
     driver.set_active(_Driver(target, reads))
 
 
+class Printed:
+    """A module as text, and the module itself until it is taken; ``context`` is where it lives."""
+
+    def __init__(self, module: Any, context: Any) -> None:
+        self.text = text_of(module)
+        self.context = context
+        self._module: Optional[Any] = module
+
+    def take(self) -> Any:
+        """A module of the caller's own."""
+        module, self._module = self._module, None
+        return parse(self.text, self.context) if module is None else module
+
+
 class Frontend:
     """Makes modules, and remembers those of the kernel at hand."""
 
     def __init__(self) -> None:
         self._kernel: Any = None
-        self._kept: Dict[str, List[Tuple[Reads, str]]] = {}
+        self._contexts: Dict[str, Any] = {}
+        self._kept: Dict[str, List[Tuple[Reads, Printed]]] = {}
 
-    def module(self, request: Any, key: str) -> Tuple[Any, str]:
-        """A module of the request's own, and its text. ``key`` tells apart what is not read through the options: types, constants."""
+    def module(self, request: Any, key: str) -> Printed:
+        """The request's module. ``key`` tells apart what is not read through the options: types, constants."""
         if request.kernel is not self._kernel:
-            self._kernel, self._kept = request.kernel, {}
+            self._kernel, self._kept, self._contexts = request.kernel, {}, {}
         kept = self._kept.setdefault(key, [])
-        context = _context(request.backend)
+        context = self._contexts.get(request.target.backend)
+        if context is None:
+            context = self._contexts[request.target.backend] = _context(request.backend)
         functions = _functions(request)
         reads = Reads()
         pretend_device(request.target, reads)
-        for earlier, text in kept:
-            if earlier.would_repeat(request.options, functions, request.target):
-                return _parse(text, context), text
+        for earlier, printed in kept:
+            if printed.context is context and earlier.would_repeat(request.options, functions, request.target):
+                return printed
         target = (request.target,) if request.internals.make_ir_takes_target else ()
         module = request.source.make_ir(
             *target,
@@ -137,9 +154,9 @@ class Frontend:
             request.backend.get_module_map(),
             context,
         )
-        text = text_of(module)
-        kept.append((reads, text))
-        return module, text
+        printed = Printed(module, context)
+        kept.append((reads, printed))
+        return printed
 
 
 def _functions(request: Any) -> Dict[str, Any]:
@@ -167,8 +184,8 @@ def plain_text_of(module: Any) -> str:
     return str(module.str_nodebug()) if hasattr(module, "str_nodebug") else text_of(module)
 
 
-def _parse(text: str, context: Any) -> Any:
-    """Triton parses files only; this one never reaches a disk."""
+def parse(text: str, context: Any) -> Any:
+    """The module of a printed text. Triton parses files only; this one never reaches a disk."""
     from triton._C.libtriton import ir
 
     descriptor = os.memfd_create("smemcheck")

@@ -1,9 +1,9 @@
 """One job → one footprint: Triton's own stages up to the layout of shared memory, and the whole pipeline when asked.
 
 The stop (measured equal to ``metadata.shared`` on every row of an H200's run, see ``tests/lower``): the backend's
-``make_ttir`` and ``make_ttgir`` run as they are, then its ``make_llir`` with the pass ``add_to_llvmir`` replaced. When
-``make_llir`` asks for that pass, the passes before it are run and :class:`_Stop` leaves. The module then carries the results
-as attributes and the buffers as operations.
+``make_ttir`` and ``make_ttgir`` say which passes they want (:mod:`.passes`), then its ``make_llir`` up to the pass
+``add_to_llvmir``, where :class:`_Stop` leaves. These passes are run. The module then carries the results as attributes
+and the buffers as operations.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import binary, buffers, registers, versions
 from .frontend import Frontend, Reads, plain_text_of, pretend_device, text_of
+from .passes import Beginnings, NotedOptions, Notes, Noting, StandIn, Step, run
 from .slices import Slice
 from .values import value
 
+_STAGES = "num_stages"
 _MOST_KNOWN = 4096  # answers, some kilobytes each
 
 
@@ -127,11 +128,15 @@ def _leaves(kinds: Any, path: Tuple[int, ...] = ()) -> List[Tuple[Tuple[int, ...
 
 
 class Lowering:
-    """A job that has come through the frontend, which tells whether the rest was done before."""
+    """A job that has come through the frontend, and goes as far as it is asked to."""
 
-    def __init__(self, request: Request, frontend: Frontend) -> None:
+    def __init__(self, request: Request, frontend: Frontend, beginnings: Beginnings) -> None:
         self.request = request
-        self.module, self.text = frontend.module(request, request.frontend_key)
+        self.printed = frontend.module(request, request.frontend_key)
+        self._beginnings = beginnings
+        self._name = ("smemcheck",) if request.internals.runs_are_named else ()
+        self._module: Any = None
+        self._left: List[Step] = []
 
     def work(self, *asked: Any) -> bytes:
         """A digest of all that the rest of the work depends on: the module, options, target, and what is ``asked``.
@@ -139,51 +144,76 @@ class Lowering:
         ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
         (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
         """
-        has_loop = "scf.for" in self.text or self.request.options.num_stages < 1
-        digest: bytes = _digest(self.request, self.text, has_loop, *asked).digest()
-        return digest
+        has_loop = "scf.for" in self.printed.text or self.request.options.num_stages < 1
+        return self._digest(self.printed.text, has_loop, *asked)
+
+    def pipeline(self, *asked: Any) -> bytes:
+        """Go on until ``num_stages`` is not read any more; a digest of all that the rest of the work depends on, as above.
+
+        A loop without loads that can be pipelined is the same for every number of stages.
+        """
+        request = self.request
+        notes = Notes()
+        stages = _stages(request, NotedOptions(request.options, notes))
+        stand_in = StandIn(self.printed.context, notes)
+        with Noting(request.backend, request.target, notes):
+            stages["ttir"](stand_in, {})
+            ttir = len(notes.steps)
+            stages["ttgir"](stand_in, {})
+        shared, settled = notes.first_read(_STAGES), notes.last_read(_STAGES)
+        places = sorted({place for place in (ttir, shared) if 0 < place < len(notes.steps)})
+        self._module = self._beginnings.module(self.printed, notes, request.options, request.target, places, self._name)
+        reached = places[-1] if places else 0
+        run(self._module, notes.steps[reached:settled], self._name)
+        self._left = notes.steps[max(reached, settled) :]
+        text = plain_text_of(self._module)
+        # Without locations, of which a parsed module lacks some, so those of the kernel's own text stand for them.
+        return self._digest(text + self.printed.text, self._reads_stages_late(text), repr(self._left), *asked)
+
+    def finish(self) -> Dict[str, Any]:
+        """Run to the layout of shared memory; what it says. Sizes in bytes, tensor memory in columns."""
+        request, module = self.request, self._module
+        run(module, self._left, self._name)
+        text = plain_text_of(module)
+        registers_at_least = _registers_at_least(request, text)
+        code = self._digest(text, self._reads_stages_late(text))
+        _run_until_stop(request, module, self._name)
+        prefix = request.internals.prefix
+        shared = module.get_int_attr(f"{prefix}.shared")
+        warps = module.get_int_attr(f"{prefix}.total-num-warps") or request.options.num_warps
+        if request.internals.descriptor:
+            warps = request.options.num_warps * (module.get_int_attr(f"{prefix}.num-warp-groups-per-cta") or 1)
+        return {
+            "shared_memory": shared or 0,
+            "tensor_memory": module.get_int_attr(f"{prefix}.tensor_memory_size") or 0,
+            "num_warps": warps,
+            "threads": warps * request.options.warp_size
+            if hasattr(request.options, "warp_size")
+            else warps * request.target.warp_size,
+            "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at) if shared else [],
+            "registers_at_least": registers_at_least,
+            "code_digest": code.hex()[:16],
+            "method": "allocation",
+        }
+
+    def _reads_stages_late(self, text: str) -> bool:
+        """After TTGIR the number of stages is read by AMD's backend only (lower_instruction_sched_hints)."""
+        return self.request.target.backend == "hip" and "scf.for" in text
+
+    def _digest(self, text: str, stages_matter: bool, *asked: Any) -> bytes:
+        """Of a module and of what the stages after it read."""
+        options = self.request.options.__dict__.items()
+        items = sorted((name, item) for name, item in options if stages_matter or name != _STAGES)
+        digest = hashlib.blake2b(repr((items, self.request.target, asked)).encode(), digest_size=20)
+        digest.update(text.encode())
+        return digest.digest()
 
 
 def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
     """Run to the layout of shared memory and stop there. Sizes in bytes, tensor memory in columns."""
-    return _allocate(Lowering(request, frontend))
-
-
-def _allocate(lowering: Lowering) -> Dict[str, Any]:
-    request = lowering.request
-    metadata = {"target": request.target, **request.options.__dict__}
-    stages = _stages(request)
-    module = stages["ttir"](lowering.module, metadata)
-    module = stages["ttgir"](module, metadata)
-    text = plain_text_of(module)
-    registers_at_least = _registers_at_least(request, text)
-    # After TTGIR the number of stages is read by AMD's backend only (lower_instruction_sched_hints).
-    code = _digest(request, text, request.target.backend == "hip" and "scf.for" in text)
-    _run_until_stop(request, stages["llir"], module, metadata)
-    prefix = request.internals.prefix
-    shared = module.get_int_attr(f"{prefix}.shared")
-    warps = module.get_int_attr(f"{prefix}.total-num-warps") or request.options.num_warps
-    if request.internals.descriptor:
-        warps = request.options.num_warps * (module.get_int_attr(f"{prefix}.num-warp-groups-per-cta") or 1)
-    return {
-        "shared_memory": shared or 0,
-        "tensor_memory": module.get_int_attr(f"{prefix}.tensor_memory_size") or 0,
-        "num_warps": warps,
-        "threads": warps * request.options.warp_size
-        if hasattr(request.options, "warp_size")
-        else warps * request.target.warp_size,
-        "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at),
-        "registers_at_least": registers_at_least,
-        "code_digest": code.hexdigest()[:16],
-        "method": "allocation",
-    }
-
-
-def _digest(request: Request, text: str, stages_matter: bool, *asked: Any) -> Any:
-    """Of a module and of what the stages after it read."""
-    options = {name: item for name, item in request.options.__dict__.items() if stages_matter or name != "num_stages"}
-    everything = repr((text, sorted(options.items()), request.target, asked))
-    return hashlib.blake2b(everything.encode(), digest_size=20)
+    lowering = Lowering(request, frontend, Beginnings())
+    lowering.pipeline()
+    return lowering.finish()
 
 
 def _registers_at_least(request: Request, text: str) -> Optional[int]:
@@ -196,51 +226,31 @@ def _registers_at_least(request: Request, text: str) -> Optional[int]:
         return None
 
 
-def _stages(request: Request) -> Dict[str, Any]:
+def _stages(request: Request, options: Any) -> Dict[str, Any]:
     stages: Dict[str, Any] = {}
     if request.internals.stages_take_language:
         from triton.backends.compiler import Language
 
-        request.backend.add_stages(stages, request.options, Language.TRITON)
+        request.backend.add_stages(stages, options, Language.TRITON)
     else:
-        request.backend.add_stages(stages, request.options)
+        request.backend.add_stages(stages, options)
     return stages
 
 
-def _run_until_stop(request: Request, make_llir: Any, module: Any, metadata: Dict[str, Any]) -> None:
-    # The globals of the backend's compiler module, which 3.2 and 3.3 load without listing it in sys.modules.
-    scope = type(request.backend).make_llir.__globals__
-    name = versions.BACKEND_LIBRARY[request.target.backend]
-    library = scope[name]
-
-    def stop(pass_manager: Any, *_: Any) -> None:
-        pass_manager.run(module, *(("make_llir",) if request.internals.runs_are_named else ()))
+def _run_until_stop(request: Request, module: Any, name: Tuple[str, ...]) -> None:
+    def stop(*_: Any) -> None:
         raise _Stop
 
-    replaced = {versions.STOP_BEFORE: stop}
-    if request.options.num_ctas == 1:
-        replaced.update(dict.fromkeys(versions.BARRIER_PASSES, lambda *_: None))
-    scope[name] = _Library(library, replaced)
+    notes = Notes(frozenset(versions.BARRIER_PASSES if request.options.num_ctas == 1 else ()))
+    metadata = {"target": request.target, **request.options.__dict__}
+    make_llir = _stages(request, request.options)["llir"]
     try:
-        make_llir(module, metadata)
+        with Noting(request.backend, request.target, notes, {versions.STOP_BEFORE: stop}):
+            make_llir(module, metadata)
     except _Stop:
+        run(module, notes.steps, name)
         return
-    finally:
-        scope[name] = library
     raise RuntimeError(f"make_llir never asked for {versions.STOP_BEFORE}")
-
-
-class _Library:
-    """``nvidia`` or ``amd`` of libtriton, with some functions of ``passes.*`` replaced."""
-
-    def __init__(self, library: Any, replaced: Dict[str, Any]) -> None:
-        self._library, self._replaced = library, replaced
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._replaced:
-            return self._replaced[name]
-        found = getattr(self._library, name)
-        return _Library(found, self._replaced) if isinstance(found, ModuleType) else found
 
 
 def compile_fully(request: Request) -> Dict[str, Any]:
@@ -272,6 +282,8 @@ class Lower:
 
     def __init__(self) -> None:
         self.frontend = Frontend()
+        self._beginnings = Beginnings()
+        self._kernel: Any = None
         self._known: Dict[bytes, Dict[str, Any]] = {}
 
     def __call__(self, request: Request, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
@@ -282,18 +294,27 @@ class Lower:
         """
         if method == "full" or request.arguments.get("ir_override"):
             return compile_fully(request)
-        lowering = Lowering(request, self.frontend)
+        if request.kernel is not self._kernel:
+            self._kernel = request.kernel
+            self._beginnings.forget()
+        lowering = Lowering(request, self.frontend, self._beginnings)
         work = lowering.work(registers, limit)
         if work not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[work] = _lower(lowering, registers, limit)
+            rest = lowering.pipeline(registers, limit)
+            if rest not in self._known:
+                self._keep(rest, _finish(lowering, registers, limit))
+            self._keep(work, self._known[rest])
         return self._known[work]
 
+    def _keep(self, work: bytes, answer: Dict[str, Any]) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[work] = answer
 
-def _lower(lowering: Lowering, registers: bool, limit: Optional[int]) -> Dict[str, Any]:
+
+def _finish(lowering: Lowering, registers: bool, limit: Optional[int]) -> Dict[str, Any]:
     request = lowering.request
-    answer = _allocate(lowering)
+    answer = lowering.finish()
     if request.options.num_ctas > 1 and answer["num_warps"] != request.options.num_warps:
         # Barriers between the specialised warps of a cluster get shared memory past the stop (3.8 and later).
         return compile_fully(request)
