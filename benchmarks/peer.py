@@ -22,13 +22,13 @@ def compile_one(line: str) -> int | None:
     """Bytes of shared memory per block by a full compile; ``None`` when Triton refuses."""
     import triton
 
-    from smemcheck.lower.worker import lowering
     from smemcheck.lower.worker.frontend import Reads, pretend_device
+    from smemcheck.lower.worker.request import Request
     from smemcheck.lower.worker.slices import Slice
 
     job: dict[str, Any] = json.loads(line)
     try:
-        request = lowering.Request(job, Slice(json.loads(job["kernel"])))
+        request = Request(job, Slice(json.loads(job["kernel"])))
         pretend_device(request.target, Reads())  # this machine has no GPU to ask
         compiled = triton.compile(request.source, target=request.target, options=request.options.__dict__)
         return int(compiled.metadata.shared)

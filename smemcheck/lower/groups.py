@@ -32,54 +32,77 @@ Answer: TypeAlias = "tuple[Task, dict[str, Any]]"
 
 @dataclass(slots=True)
 class Group:
-    """Jobs of one slice and one environment, in the order in which they are sent."""
+    """Jobs of one slice and one environment, in the order in which they are sent; or what completes the answer to one.
+
+    ``cost`` is a guess at their time, to be compared with that of groups of the same kind.
+    """
 
     environment: dict[str, str]
     tasks: deque[Task] = field(default_factory=deque)
+    cost: float = 0.0
+    is_completion: bool = False
     seconds: float = 0.0  # that its finished tasks took
     finished: int = 0
 
+    @property
+    def turn(self) -> tuple[bool, float]:
+        """Groups come in the order of it: completions when there is nothing else, the longest first."""
+        return self.is_completion, -self.cost
 
-def grouped(tasks: list[Task]) -> deque[Group]:
+
+def grouped(tasks: list[Task]) -> list[Group]:
     """Jobs of one slice together; the groups that will take longest first, so that no worker is left alone with one."""
     groups: dict[tuple[Any, ...], Group] = {}
     for task in tasks:
         key = codec.frontend_key(task.job, task.environment)
         groups.setdefault(key, Group(task.environment)).tasks.append(task)
-    return deque(sorted(groups.values(), key=_cost, reverse=True))
+    for group in groups.values():
+        # Jobs × characters of source is what can be told before compiling.
+        group.cost = len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
+        alike: dict[tuple[Any, ...], list[Task]] = {}
+        for task in group.tasks:
+            alike.setdefault(_but_stages(task), []).append(task)
+        group.tasks = deque(task for several in alike.values() for task in several)
+    return sorted(groups.values(), key=lambda group: group.turn)
 
 
-def _cost(group: Group) -> int:
-    """A guess at a group's time: jobs × characters of source, which is what can be told before compiling."""
-    return len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
+def _but_stages(task: Task) -> tuple[Any, ...]:
+    """Configs that differ in the number of stages only come in a row, since they share most of their work."""
+    config = task.job.config
+    return task.job.specialization.constexprs, config.kwargs, config.num_warps, config.num_ctas, config.maxnreg
 
 
 @dataclass(slots=True)
 class Endless:
     """Kernels of which some jobs took too long and none came to an end: the rest would, one after the other, as well."""
 
-    ended: set[str] = field(default_factory=set)
-    timeouts: Counter[str] = field(default_factory=Counter)
+    ended: set[tuple[str, bool]] = field(default_factory=set)
+    timeouts: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
     def note(self, task: Task, answer: Mapping[str, Any]) -> bool:
         """Count an answer. Whether it is one after which jobs may have to be given up."""
-        digest = task.job.kernel.digest
+        kernel = _kernel(task)
         if answer.get("failure") != FailureKind.TIMEOUT.value:
-            self.ended.add(digest)
+            self.ended.add(kernel)
             return False
-        self.timeouts[digest] += 1
+        self.timeouts[kernel] += 1
         return True
 
     def given_up(self, group: Group, time_limit: float) -> list[Answer]:
         """The answers for the waiting tasks of a group when its kernel is one of these; they are taken out of it."""
-        digest = group.tasks[0].job.kernel.digest if group.tasks else ""
-        if digest in self.ended or self.timeouts[digest] < MOST_ENDLESS:
+        kernel = _kernel(group.tasks[0]) if group.tasks else ("", False)
+        if kernel in self.ended or self.timeouts[kernel] < MOST_ENDLESS:
             return []
         tasks = list(group.tasks)
         group.tasks.clear()
         message = (
-            f"not tried: the compiler did not finish {self.timeouts[digest]} other configs of this kernel within "
+            f"not tried: the compiler did not finish {self.timeouts[kernel]} other configs of this kernel within "
             f"{time_limit:g} seconds each, and none at all (--time-limit)"
         )
         answer = {"failure": FailureKind.TIMEOUT.value, "message": message, "position": None, "kept": False}
         return [(task, dict(answer)) for task in tasks]
+
+
+def _kernel(task: Task) -> tuple[str, bool]:
+    """Shared memory and the binary are two questions: that the first one ends says nothing of the second."""
+    return task.job.kernel.digest, "rest" in task.request

@@ -10,19 +10,21 @@ variables, since Triton reads some of them once only; for another set it is repl
 
 from __future__ import annotations
 
+import bisect
 import os
 import re
 import selectors
 import signal
 import sys
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from smemcheck.lower import jobs as codec
+from smemcheck.lower.completions import Completions
 from smemcheck.lower.groups import Answer, Endless, Group, Task, grouped
 from smemcheck.lower.process import Installation, WorkerProcess, identify
 from smemcheck.lower.store import Answers, Store
@@ -89,6 +91,8 @@ class Pool:
         self._checks: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._own_notes: list[str] = []
         self._last_kernel: tuple[Kernel, str] | None = None
+        self._completions = Completions()
+        self._without_registers: Counter[str] = Counter()
 
     def __enter__(self) -> Pool:
         return self
@@ -188,37 +192,43 @@ class Pool:
                 else:
                     task.request["method"] = checked["checked"]
                     possible.append(task)
-            unfinished, reason = [], ""
-            for task, answer in self._answers(grouped(possible)):
-                if task.job.registers and answer.get("failure") in _UNFINISHED:
-                    unfinished.append(task)
-                    reason = answer["message"]
-                else:
-                    yield task.index, self._outcome(task, answer, installation)
-            if unfinished:
-                yield from self._without_registers(unfinished, reason, installation)
+                    task.request["handover"] = self._completions.directory if task.job.registers else ""
+            queue = grouped(possible)
+            for task, answer in self._answers(queue):
+                for whole, merged in self._whole(task, answer, queue):
+                    yield whole.index, self._outcome(whole, merged, installation)
         finally:
+            for reason, count in self._without_registers.items():
+                several = "" if count == 1 else "s"
+                self._own_notes.append(f"the registers of {count} config{several} are not known: {reason}")
+            self._without_registers.clear()
+            self._completions.close()
             # A consumer that stops early, or an interrupt, leaves no job behind in a worker.
             for slot in self._slots:
                 if slot.task is not None:
                     self._drop(slot)
                 slot.group = None
 
-    def _without_registers(
-        self, unfinished: Sequence[Task], reason: str, installation: Installation
-    ) -> Iterator[tuple[int, Outcome]]:
-        """Shared memory is known long before the registers: what took too long or too much is asked for that alone."""
-        count = len(unfinished)
-        self._own_notes.append(f"the registers of {count} config{'' if count == 1 else 's'} are not known: {reason}")
-        tasks = []
-        for task in unfinished:
-            job = replace(task.job, registers=False)
-            key = codec.digest(job, task.environment, installation.key)
-            tasks.append(Task(task.index, job, task.environment, key, dict(task.request)))
-        for task, answer in self._answers(grouped(tasks)):
-            yield task.index, self._outcome(task, answer, installation)
+    def _whole(self, task: Task, answer: dict[str, Any], queue: list[Group]) -> list[Answer]:
+        """The answers that need nothing more; the way to the registers is put into the queue.
 
-    def _missing_checks(self, tasks: list[Task], installation: Installation) -> deque[Group]:
+        Shared memory is known long before the registers. Where those take too long or too much, it stands alone.
+        """
+        if "rest" in task.request:
+            is_unfinished = answer.get("failure") in _UNFINISHED
+            whole = self._completions.end(task, answer, is_unfinished=is_unfinished)
+            if is_unfinished:
+                self._without_registers[answer["message"]] += len(whole)
+            return whole
+        if "rest" not in answer:
+            return [(task, answer)]
+        begun = self._completions.begin(task, answer)
+        if isinstance(begun, list):
+            return begun
+        bisect.insort(queue, begun, key=lambda group: group.turn)
+        return []
+
+    def _missing_checks(self, tasks: list[Task], installation: Installation) -> list[Group]:
         """One task for each target and environment that this Triton was not yet tried on."""
         groups: dict[tuple[Any, ...], Group] = {}
         for task in tasks:
@@ -235,7 +245,7 @@ class Pool:
             request = {"check": True, "target": described}
             check = Task(task.index, task.job, task.environment, stored_under, request)
             groups[key] = Group(task.environment, deque([check]))
-        return deque(groups.values())
+        return list(groups.values())
 
     def _keep_check(self, check: Task, answer: dict[str, Any], installation: Installation) -> None:
         target = check.job.target
@@ -264,7 +274,7 @@ class Pool:
             self._store.put(task.key, relative)
         return codec.decode(codec.absolute(relative, task.job.kernel), installation.version)
 
-    def _answers(self, groups: deque[Group]) -> Iterator[Answer]:
+    def _answers(self, groups: list[Group]) -> Iterator[Answer]:
         """Work off the groups. An answer with ``kept`` false depends on this machine and moment."""
         ready: list[Answer] = []
         endless = Endless()
@@ -279,7 +289,10 @@ class Pool:
                 for slot in self._slots:
                     slot.deadline += time.monotonic() - yielded
             if all(slot.task is None for slot in self._slots):
-                return
+                if not groups:  # the consumer may have put something into it
+                    return
+                ready = []
+                continue
             events = self._selector.select(_TICK)
             spoke = {id(key.data): key.data for key, _ in events}
             ready = [answer for slot in spoke.values() for answer in self._read(slot)]
@@ -292,7 +305,7 @@ class Pool:
                 for group in [group for group in groups if not group.tasks]:
                     groups.remove(group)
 
-    def _give_work(self, slot: _Slot, groups: deque[Group]) -> None:
+    def _give_work(self, slot: _Slot, groups: list[Group]) -> None:
         if slot.group is None or not slot.group.tasks:
             slot.group = self._next_group(slot, groups)
         if slot.group is None:
@@ -331,7 +344,7 @@ class Pool:
             self._last_kernel = kernel, codec.encode_kernel(kernel)
         return self._last_kernel[1]
 
-    def _next_group(self, slot: _Slot, groups: deque[Group]) -> Group | None:
+    def _next_group(self, slot: _Slot, groups: list[Group]) -> Group | None:
         """A group for the worker's own environment if there is one, else any, else half of what will take another longest."""
         if groups:
             mine = slot.worker.environment if slot.worker else None

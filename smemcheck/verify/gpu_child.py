@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from smemcheck.lower.worker.lowering import Request
+from smemcheck.lower.worker.request import Request
 from smemcheck.lower.worker.slices import Slice
 from smemcheck.verify.launch_arguments import UnbuildableError, build_arguments
 

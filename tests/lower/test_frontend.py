@@ -17,6 +17,7 @@ from smemcheck.model import Config, Job
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
 from smemcheck.lower.worker import lowering  # noqa: E402
 from smemcheck.lower.worker.frontend import Frontend  # noqa: E402
+from smemcheck.lower.worker.request import Request  # noqa: E402
 from smemcheck.lower.worker.slices import Slice  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
@@ -36,7 +37,7 @@ def _own_driver() -> Iterator[None]:
 
 def request(one: Job, kernel: Slice) -> Any:
     encoded = json.loads(json.dumps(encode(one)))
-    return lowering.Request(encoded, kernel)
+    return Request(encoded, kernel)
 
 
 def built(one: Job) -> Slice:

@@ -168,7 +168,44 @@ def test_registers_that_take_too_long_cost_the_registers_only() -> None:
     assert answers[1].registers is None
     assert answers[2].kind is FailureKind.TIMEOUT
     assert pool.notes == (
-        "the registers of 2 configs are not known: the compiler did not finish within 0.5 seconds (--time-limit)",
+        "the registers of 1 config are not known: the compiler did not finish within 0.5 seconds (--time-limit)",
+    )
+
+
+def with_registers(*codes: int) -> list[Job]:
+    kernel = slice_kernel(KERNEL, "kernel")
+    given = [(("do", "answer"), ("number", number), ("code", code)) for number, code in enumerate(codes)]
+    return [replace(job(kernel, types={"x": "*fp32"}, config=Config(one)), registers=True) for one in given]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_configs_of_equal_code_are_compiled_to_the_binary_once() -> None:
+    with Pool(workers=2, time_limit=60) as pool:
+        answers = dict(pool.run(with_registers(7, 8, 7, 7)))
+    assert [answers[index].registers for index in range(4)] == [7, 8, 7, 7]
+    assert numbers(answers) == {0: 0, 1: 1, 2: 2, 3: 3}
+    when = [answers[index].spill_bytes for index in range(4)]  # the scripted worker answers with the time
+    assert when[0] == when[2] == when[3] != when[1]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_what_takes_longest_is_compiled_to_the_binary_first() -> None:
+    with Pool(workers=1, time_limit=60) as pool:
+        order = [outcome.registers for _, outcome in pool.run(with_registers(20, 1000, 3, 500))]
+    assert order == [1000, 500, 20, 3]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_kernels_whose_binaries_never_end_are_given_up_for_their_registers_alone() -> None:
+    jobs = [replace(one, registers=True) for one in acting(*["spill"] * 8)]
+    with Pool(workers=1, time_limit=0.3) as pool:
+        answers = dict(pool.run(jobs))
+    assert numbers(answers) == {index: index for index in range(8)}
+    assert {answer.registers for answer in answers.values()} == {None}
+    assert pool.notes == (
+        "the registers of 3 configs are not known: the compiler did not finish within 0.3 seconds (--time-limit)",
+        "the registers of 5 configs are not known: not tried: the compiler did not finish 3 other configs of this kernel "
+        "within 0.3 seconds each, and none at all (--time-limit)",
     )
 
 

@@ -14,6 +14,7 @@ from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
 from smemcheck.lower.worker import lowering, passes  # noqa: E402
+from smemcheck.lower.worker.request import Request  # noqa: E402
 from smemcheck.lower.worker.slices import Slice  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
@@ -68,12 +69,12 @@ def requests(source: str, target: str, configs: list[Config]) -> list[Any]:
     kernel = slice_kernel(source, "kernel")
     functions = Slice(json.loads(encode_kernel(kernel)))
     made = [job(kernel, target, types=TYPES, config=config) for config in configs]
-    return [lowering.Request(json.loads(json.dumps(encode(one))), functions) for one in made]
+    return [Request(json.loads(json.dumps(encode(one))), functions) for one in made]
 
 
 def codes(source: str, target: str, configs: list[Config]) -> list[str]:
     lower = lowering.Lower()
-    return [lower(one, False, None, "allocation")["code_digest"] for one in requests(source, target, configs)]
+    return [lower(one, lowering.Wanted(), "allocation")["code_digest"] for one in requests(source, target, configs)]
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, source: str, target: str, configs: list[Config]) -> tuple[list[int], int]:
@@ -83,7 +84,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, source: str, target: str, configs:
     monkeypatch.setattr(lowering, "_finish", lambda *arguments: lowered.append(1) or finish(*arguments))
     asked = requests(source, target, configs)
     lower = lowering.Lower()
-    answers = [lower(one, False, None, "allocation") for one in asked]
+    answers = [lower(one, lowering.Wanted(), "allocation") for one in asked]
     assert answers == [lowering.allocate(one, lowering.Frontend()) for one in asked]
     return [answer["shared_memory"] for answer in answers], len(lowered)
 
@@ -126,10 +127,10 @@ def test_the_passes_before_the_stages_are_read_run_once_for_all_stages(monkeypat
     monkeypatch.setattr(passes, "run", counted)
     asked = requests(WITH_LOOP, target, [*staged(2, 3, 4), Config((("B", 64),), num_warps=8, num_stages=3)])
     lower = lowering.Lower()
-    together = [lower(one, False, None, "allocation") for one in asked]
+    together = [lower(one, lowering.Wanted(), "allocation") for one in asked]
     assert ran.count("add_combine") == 1, "TTIR is the same for all of them"
     assert ran.count("add_coalesce") == 2, "the layouts depend on the number of warps"
-    assert together == [lowering.Lower()(one, False, None, "allocation") for one in asked]
+    assert together == [lowering.Lower()(one, lowering.Wanted(), "allocation") for one in asked]
 
 
 def test_a_config_that_comes_twice(monkeypatch):
@@ -141,11 +142,26 @@ def test_other_warps_and_other_blocks_are_other_work(monkeypatch):
     assert answered(monkeypatch, WITHOUT_LOOP, "sm_120", configs)[1] == 4
 
 
-def test_registers_are_another_question():
-    (one,) = requests(WITHOUT_LOOP, "sm_90", staged(2))
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_registers_are_another_question(target, tmp_path):
+    (one,) = requests(WITH_LOOP, target, staged(2))
     lower = lowering.Lower()
-    assert "registers" not in lower(one, False, None, "allocation")
-    assert lower(one, True, None, "allocation")["registers"] > 0
+    wanted = lowering.Wanted(registers=True, handover=str(tmp_path))
+    allocated = lower(one, lowering.Wanted(), "allocation")
+    assert "rest" not in allocated
+    handed = lower(one, wanted, "allocation")
+    assert allocated == {name: item for name, item in handed.items() if name not in ("rest", "cost")}
+    completed = lowering.complete(one, (tmp_path / handed["rest"]).read_text(), handed)
+    full = lowering.compile_fully(one)
+    assert completed == {name: full[name] for name in completed}
+    assert completed["registers"] > 0
+
+
+def test_over_the_limit_registers_are_asked_of_nobody(tmp_path):
+    (one,) = requests(WITH_LOOP, "sm_90", staged(2))
+    wanted = lowering.Wanted(registers=True, limit=1024, handover=str(tmp_path))
+    assert "rest" not in lowering.Lower()(one, wanted, "allocation")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])

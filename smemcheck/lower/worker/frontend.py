@@ -139,7 +139,7 @@ class Frontend:
         kept = self._kept.setdefault(key, [])
         context = self._contexts.get(request.target.backend)
         if context is None:
-            context = self._contexts[request.target.backend] = _context(request.backend)
+            context = self._contexts[request.target.backend] = new_context(request.backend)
         functions = _functions(request)
         reads = Reads()
         pretend_device(request.target, reads)
@@ -165,7 +165,8 @@ def _functions(request: Any) -> Dict[str, Any]:
     return functions
 
 
-def _context(backend: Any) -> Any:
+def new_context(backend: Any) -> Any:
+    """An MLIR context with Triton's dialects and the backend's."""
     from triton._C.libtriton import ir
 
     context = ir.context()

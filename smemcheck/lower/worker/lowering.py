@@ -9,15 +9,12 @@ and the buffers as operations.
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import binary, buffers, registers, versions
+from . import binary, buffers, completion, registers, versions
 from .frontend import Frontend, Reads, plain_text_of, pretend_device, text_of
 from .passes import Beginnings, NotedOptions, Notes, Noting, StandIn, Step, run
-from .slices import Slice
-from .values import value
+from .request import Request
 
 _STAGES = "num_stages"
 _MOST_KNOWN = 4096  # answers, some kilobytes each
@@ -27,104 +24,15 @@ class _Stop(BaseException):
     """Leaves ``make_llir``; not an ``Exception``, so that no handler in between takes it."""
 
 
-class Request:
-    """A job with its values decoded for the installed Triton."""
+class Wanted(NamedTuple):
+    """What a job asks for beside shared memory: ``registers``, of kernels within ``limit`` bytes of shared memory alone.
 
-    def __init__(self, job: Dict[str, Any], kernel: Slice) -> None:
-        import triton
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler.compiler import make_backend
+    A kernel over the limit is never loaded. The way to the registers goes on from a module in the directory ``handover``.
+    """
 
-        self.kernel = kernel
-        self.internals = versions.internals(triton.__version__)
-        self.target = GPUTarget(job["target"]["backend"], job["target"]["arch"], job["target"]["warp_size"])
-        self.backend = make_backend(self.target)
-        self.signature = {name: _tuples(kind) for name, kind in job["signature"]}
-        self.constants = {tuple(path): value(item, kernel.function) for path, item in job["constexprs"]}
-        self.divisible = {tuple(path) for path in job["divisible"]}
-        self.arguments = {name: value(item, kernel.function) for name, item in job["options"]}
-        self.options = self._options()
-        self.source = self._source()
-        self.frontend_key = json.dumps(
-            [job[name] for name in ("signature", "constexprs", "divisible")] + [self.target.backend]
-        )
-
-    def _options(self) -> Any:
-        """The backend's options, as ``JITFunction.run`` and ``_pack_args`` make them (triton/runtime/jit.py)."""
-        arguments = dict(self.arguments)
-        knobs: Any = getattr(sys.modules["triton"], "knobs", None)
-        arguments["debug"] = bool(arguments.get("debug", self.kernel.definitions[0]["debug"])) or (
-            bool(knobs.runtime.debug) if knobs else binary.environment_flag("TRITON_DEBUG")
-        )
-        for name in ("instrumentation_mode", "fpsan_homomorphic_casts"):
-            if hasattr(getattr(knobs, "compilation", None), name):
-                arguments[name] = getattr(knobs.compilation, name)
-        options = self.backend.parse_options(dict(arguments))
-        for name in self.arguments:
-            if name not in options.__dict__ and name not in self.signature:
-                raise KeyError(f"Keyword argument {name} was specified but unrecognised")
-        return options
-
-    def _source(self) -> Any:
-        from triton.compiler import ASTSource
-
-        if self.internals.descriptor:
-            return self._source_3_2(ASTSource)
-        attributes = {}
-        for path, kind in _leaves(list(self.signature.values())):
-            letters = "D" if path in self.divisible else ""
-            if kind.startswith("*") and self._uses_buffer_ops():
-                letters += "S"
-            if letters:
-                attributes[path] = self.backend.parse_attr(letters)
-        return ASTSource(self.kernel.kernel, self.signature, self.constants, attributes)
-
-    def _uses_buffer_ops(self) -> bool:
-        """Whether AMD's backend is told which tensors are under 2 GiB; assumed of all of them, as Triton's warmup does."""
-        if self.target.backend != "hip":
-            return False
-        knobs = getattr(sys.modules["triton"], "knobs", None)
-        return bool(knobs.amd.use_buffer_ops) if knobs else bool(self.backend.use_buffer_ops())
-
-    def _source_3_2(self, source: Any) -> Any:
-        """3.2 lists what is not constant only, and learns the arguments' properties from the arguments themselves."""
-        parameters = self.kernel.kernel.params
-        names = [parameter.name for parameter in parameters]
-        constants = {names[path[0]]: item for path, item in self.constants.items()}
-        arguments = [
-            constants[name]
-            if name in constants
-            else _Argument(self.signature[name], (index,) in self.divisible).stand_in
-            for index, name in enumerate(names)
-        ]
-        signature = {name: kind for name, kind in self.signature.items() if kind != "constexpr"}
-        return source(
-            self.kernel.kernel, signature, constants, self.backend.get_attrs_descriptor(parameters, arguments)
-        )
-
-
-class _Argument:
-    """What 3.2's ``AttrsDescriptor`` looks at: an address, or an integer, that is or is not a multiple of 16."""
-
-    def __init__(self, kind: str, divisible: bool) -> None:
-        self.divisible = divisible
-        self.stand_in: Any = self if kind.startswith("*") else (16 if divisible else 3) if kind[0] in "iu" else 0.5
-
-    def data_ptr(self) -> int:
-        return 0 if self.divisible else 8
-
-    def ptr_range(self) -> int:
-        return 0
-
-
-def _tuples(kind: Any) -> Any:
-    return tuple(map(_tuples, kind)) if isinstance(kind, list) else kind
-
-
-def _leaves(kinds: Any, path: Tuple[int, ...] = ()) -> List[Tuple[Tuple[int, ...], str]]:
-    if isinstance(kinds, str):
-        return [(path, kinds)]
-    return [leaf for index, kind in enumerate(kinds) for leaf in _leaves(kind, (*path, index))]
+    registers: bool = False
+    limit: Optional[int] = None
+    handover: str = ""
 
 
 class Lowering:
@@ -135,6 +43,7 @@ class Lowering:
         self.printed = frontend.module(request, request.frontend_key)
         self._beginnings = beginnings
         self._name = ("smemcheck",) if request.internals.runs_are_named else ()
+        self.ttgir = ""
         self._module: Any = None
         self._left: List[Step] = []
 
@@ -154,7 +63,7 @@ class Lowering:
         """
         request = self.request
         notes = Notes()
-        stages = _stages(request, NotedOptions(request.options, notes))
+        stages = request.stages(NotedOptions(request.options, notes))
         stand_in = StandIn(self.printed.context, notes)
         with Noting(request.backend, request.target, notes):
             stages["ttir"](stand_in, {})
@@ -170,11 +79,15 @@ class Lowering:
         # Without locations, of which a parsed module lacks some, so those of the kernel's own text stand for them.
         return self._digest(text + self.printed.text, self._reads_stages_late(text), repr(self._left), *asked)
 
-    def finish(self) -> Dict[str, Any]:
-        """Run to the layout of shared memory; what it says. Sizes in bytes, tensor memory in columns."""
+    def finish(self, *, keep_ttgir: bool = False) -> Dict[str, Any]:
+        """Run to the layout of shared memory; what it says. Sizes in bytes, tensor memory in columns.
+
+        ``self.ttgir`` becomes the printed module as it was before that layout, if it is to be kept.
+        """
         request, module = self.request, self._module
         run(module, self._left, self._name)
         text = plain_text_of(module)
+        self.ttgir = text_of(module) if keep_ttgir else ""
         registers_at_least = _registers_at_least(request, text)
         code = self._digest(text, self._reads_stages_late(text))
         _run_until_stop(request, module, self._name)
@@ -226,24 +139,13 @@ def _registers_at_least(request: Request, text: str) -> Optional[int]:
         return None
 
 
-def _stages(request: Request, options: Any) -> Dict[str, Any]:
-    stages: Dict[str, Any] = {}
-    if request.internals.stages_take_language:
-        from triton.backends.compiler import Language
-
-        request.backend.add_stages(stages, options, Language.TRITON)
-    else:
-        request.backend.add_stages(stages, options)
-    return stages
-
-
 def _run_until_stop(request: Request, module: Any, name: Tuple[str, ...]) -> None:
     def stop(*_: Any) -> None:
         raise _Stop
 
     notes = Notes(frozenset(versions.BARRIER_PASSES if request.options.num_ctas == 1 else ()))
     metadata = {"target": request.target, **request.options.__dict__}
-    make_llir = _stages(request, request.options)["llir"]
+    make_llir = request.stages(request.options)["llir"]
     try:
         with Noting(request.backend, request.target, notes, {versions.STOP_BEFORE: stop}):
             make_llir(module, metadata)
@@ -286,11 +188,10 @@ class Lower:
         self._kernel: Any = None
         self._known: Dict[bytes, Dict[str, Any]] = {}
 
-    def __call__(self, request: Request, registers: bool, limit: Optional[int], method: str) -> Dict[str, Any]:
+    def __call__(self, request: Request, wanted: Wanted, method: str) -> Dict[str, Any]:
         """The answer to a job.
 
-        ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold. A
-        kernel over the limit is never loaded, so its registers are asked of nobody.
+        ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold.
         """
         if method == "full" or request.arguments.get("ir_override"):
             return compile_fully(request)
@@ -298,11 +199,11 @@ class Lower:
             self._kernel = request.kernel
             self._beginnings.forget()
         lowering = Lowering(request, self.frontend, self._beginnings)
-        work = lowering.work(registers, limit)
+        work = lowering.work(wanted)
         if work not in self._known:
-            rest = lowering.pipeline(registers, limit)
+            rest = lowering.pipeline(wanted)
             if rest not in self._known:
-                self._keep(rest, _finish(lowering, registers, limit))
+                self._keep(rest, _finish(lowering, wanted))
             self._keep(work, self._known[rest])
         return self._known[work]
 
@@ -312,15 +213,22 @@ class Lower:
         self._known[work] = answer
 
 
-def _finish(lowering: Lowering, registers: bool, limit: Optional[int]) -> Dict[str, Any]:
+def _finish(lowering: Lowering, wanted: Wanted) -> Dict[str, Any]:
     request = lowering.request
-    answer = lowering.finish()
+    answer = lowering.finish(keep_ttgir=wanted.registers)
     if request.options.num_ctas > 1 and answer["num_warps"] != request.options.num_warps:
         # Barriers between the specialised warps of a cluster get shared memory past the stop (3.8 and later).
         return compile_fully(request)
-    if not registers or (limit is not None and answer["shared_memory"] > limit):
+    if not wanted.registers or (wanted.limit is not None and answer["shared_memory"] > wanted.limit):
         return answer
-    full = compile_fully(request)
-    if any(full[name] != answer[name] for name in ("shared_memory", "tensor_memory", "num_warps")):
-        return full
-    return {**answer, **full, "buffers": answer["buffers"]}
+    rest = f"{answer['code_digest']}.ttgir"
+    completion.lay_down(wanted.handover, rest, lowering.ttgir)
+    return {**answer, "rest": rest, "cost": completion.cost(lowering.ttgir, answer["threads"])}
+
+
+def complete(request: Request, text: str, allocated: Dict[str, Any]) -> Dict[str, Any]:
+    """From the module that was laid down to the registers; what is ``allocated`` already is said by the binary once more."""
+    answer = completion.complete(request, text)
+    if any(answer[name] != allocated[name] for name in ("shared_memory", "tensor_memory", "num_warps")):
+        return compile_fully(request)
+    return answer

@@ -9,10 +9,12 @@ import shutil
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Any, Dict, Optional
 
 from . import PROTOCOL, failures, lowering
 from .frontend import Frontend
+from .request import Request
 from .slices import Slice, SliceError
 from .values import UnknownReadError
 
@@ -95,8 +97,12 @@ class Worker:
             self.kernel = Slice(json.loads(job["kernel"]))
             self.kernel_text = job["kernel"]
         assert self.kernel is not None
-        request = lowering.Request(job, self.kernel)
-        return self.lower(request, job["registers"], job["shared_memory_limit"], job["method"])
+        request = Request(job, self.kernel)
+        if "rest" in job:
+            text = Path(job["handover"], job["rest"]).read_text(encoding="utf-8")
+            return lowering.complete(request, text, job["allocated"])
+        wanted = lowering.Wanted(job["registers"], job["shared_memory_limit"], job["handover"])
+        return self.lower(request, wanted, job["method"])
 
     def check(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """Whether this Triton lowers for the target at all, and whether the stop gives what the full compile gives."""
@@ -130,11 +136,11 @@ class Worker:
         }
         kernel = Slice({"functions": [definition]})
         try:
-            full = lowering.compile_fully(lowering.Request(request, kernel))
+            full = lowering.compile_fully(Request(request, kernel))
         except Exception as error:  # noqa: BLE001
             return {"checked": "unsupported", "message": failures.describe(error, kernel)["message"]}
         try:
-            early = lowering.allocate(lowering.Request(request, kernel), Frontend())
+            early = lowering.allocate(Request(request, kernel), Frontend())
         except Exception as error:  # noqa: BLE001
             return {"checked": "full", "message": failures.describe(error, kernel)["message"]}
         same = all(full[name] == early[name] for name in ("shared_memory", "tensor_memory", "num_warps", "threads"))
