@@ -19,7 +19,7 @@ from typing import Any
 def main() -> None:
     from triton.compiler import ASTSource
 
-    from smemcheck.lower.worker import lowering
+    from smemcheck.lower.worker import lowering, passes
     from smemcheck.lower.worker.main import Worker
 
     seconds: Counter[str] = Counter()
@@ -35,16 +35,10 @@ def main() -> None:
         return call
 
     ASTSource.make_ir = timed("frontend", ASTSource.make_ir)
-    stages_of = lowering._stages
-
-    def timed_stages(request: Any) -> dict[str, Any]:
-        stages = stages_of(request)
-        return {name: timed(name, stage) for name, stage in stages.items()}
-
-    lowering._stages = timed_stages
+    passes.run = lowering.run = timed("passes", passes.run)
     worker = Worker()
     for line in dict.fromkeys(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()):
-        worker.answer(json.loads(line))
+        worker.answer({**json.loads(line), "handover": ""})
     print(json.dumps(seconds))
 
 
