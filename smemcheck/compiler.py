@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smemcheck.config import Settings
-from smemcheck.model import Job, Outcome, Unknown
+from smemcheck.model import Job, Outcome, Target, Unknown
 
 if TYPE_CHECKING:
     from smemcheck.lower import Pool
@@ -45,7 +45,7 @@ class Compiler:
         if self._pool is not None:
             self._pool.close()
 
-    def start(self, paths: Sequence[str], recorded: Sequence[Any]) -> None:
+    def start(self, paths: Sequence[str], targets: Sequence[Target], recorded: Sequence[Any]) -> None:
         """Start workers for the kernels that there seem to be, while the source is still to be read."""
         if self._lower is not None:
             return
@@ -57,7 +57,7 @@ class Compiler:
                 for entries in file.by_kernel.values()
                 for entry in entries
             )
-            self._opened().start(kernels, next((one for one, _ in environments.most_common(1)), ()))
+            self._opened().start(kernels, targets, next((one for one, _ in environments.most_common(1)), ()))
 
     def ask(self, jobs: Sequence[Job]) -> Answer:
         """What the compiler says of these jobs."""

@@ -75,7 +75,7 @@ def check(
     pythons = _interpreters(settings)
     with Compiler(settings, pythons[0], progress, lower) as compiler:
         if kept is None:
-            compiler.start(paths, recorded)
+            compiler.start(paths, targets, recorded)
         report, project, files = _read(paths, settings, targets, recorded, kept.parts if kept else ())
         report, unspecialized = _specialize(report, project, settings, recorded)
         rows = _rows(report, unspecialized, project, settings)

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from smemcheck.errors import UsageError
+from smemcheck.lower.checks import asked, stored_under
 from smemcheck.lower.groups import Task, grouped
-from smemcheck.lower.pool import MEMORY_LIMIT, Pool, _check_key, _stored_check_key
+from smemcheck.lower.pool import MEMORY_LIMIT, Pool
 from smemcheck.lower.process import Installation, identify
 from smemcheck.lower.store import Answers
-from smemcheck.model import Failure, FailureKind, Job, Outcome
+from smemcheck.model import Failure, FailureKind, Job, Outcome, Target
 
 _TOGETHER = 8  # jobs of one slice that travel together: what is lost with a worker, and how finely results stream
 _CONNECT = 20.0  # seconds
@@ -68,14 +69,14 @@ class ClusterPool(Pool):
             self._installation, self._identified = found.pop(), True
         return self._installation
 
-    def start(self, most: int, environment: Iterable[tuple[str, str]] = ()) -> None:
+    def start(self, most: int, targets: Sequence[Target], environment: Iterable[tuple[str, str]] = ()) -> None:
         """Nothing: the workers of a cluster are there already."""
 
     def _run_tasks(self, tasks: list[Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        checks = {_stored_check_key(_check_key(task), installation) for task in tasks}
+        checks = {stored_under(asked(task), installation) for task in tasks}
         known = {key: answer for key in checks if (answer := self._store.get(key)) is not None}
         sent: dict[Any, list[Task]] = {}
 

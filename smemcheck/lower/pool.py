@@ -18,12 +18,13 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from smemcheck.lower import jobs as codec
+from smemcheck.lower.checks import Checks, asked
 from smemcheck.lower.completions import Completions
 from smemcheck.lower.groups import Answer, Endless, Group, Task, grouped
 from smemcheck.lower.process import Installation, WorkerProcess, identify
@@ -31,6 +32,7 @@ from smemcheck.lower.store import Answers, Store
 from smemcheck.model import Failure, FailureKind, Job, Kernel, Outcome, Position, Target, Unknown
 
 _WORTH_TAKING = 0.5  # seconds of a single job for which another worker makes the kernel's frontend work once more
+_TRIALS = 2  # of a target, when the first trial's worker was ended from outside
 _TICK = 0.25  # seconds between two looks at deadlines and memory
 _GRACE = 30.0  # seconds after which a worker whose pool is gone ends itself, on top of the time limit
 _START_LIMIT = 120.0  # seconds that starting Python and importing Triton may take
@@ -53,6 +55,7 @@ class _Slot:
     group: Group | None = None
     task: Task | None = None
     ready: bool = False
+    is_asked: bool = False
     began: float = 0.0  # when the task was sent
     deadline: float = 0.0
 
@@ -87,8 +90,7 @@ class Pool:
         self._store: Answers = store or Store(cache_directory)
         self._installation: Installation | None = None
         self._identified = False
-        self._unavailable = ""
-        self._checks: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._checks = Checks(self._store)
         self._own_notes: list[str] = []
         self._last_kernel: tuple[Kernel, str] | None = None
         self._completions = Completions()
@@ -112,23 +114,32 @@ class Pool:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of the run: about the store, and where the early stop was not used."""
-        return (*self._own_notes, *self._store.notes)
+        return (*self._checks.notes, *self._own_notes, *self._store.notes)
 
     def triton_version(self) -> str | None:
         """The version of the interpreter's Triton, found without importing it; ``None`` when there is none."""
         installation = self._identify()
         return None if installation is None else installation.version
 
-    def start(self, most: int, environment: Iterable[tuple[str, str]] = ()) -> None:
-        """Start up to ``most`` workers now: they import Triton while the jobs that :meth:`run` will be given are made.
+    def start(self, most: int, targets: Sequence[Target], environment: Iterable[tuple[str, str]] = ()) -> None:
+        """Start up to ``most`` workers now: they import Triton and try the targets while the jobs for :meth:`run` are made.
 
         ``environment`` is what most of those jobs' specialisations will add to the pool's own variables.
         """
-        if self._identify() is None:
+        installation = self._identify()
+        if installation is None:
             return
+        own = codec.environment(environment, self._environment)
         for slot in self._slots[:most]:
             if slot.worker is None:
-                self._start(slot, codec.environment(environment, self._environment))
+                self._start(slot, own)
+        idle = [slot for slot in self._slots[:most] if slot.task is None]
+        questions = [(tuple(own.items()), target) for target in targets[: len(idle)]]
+        for slot, group in zip(idle, self._checks.missing(questions, installation), strict=False):
+            slot.group, slot.task = group, group.tasks.popleft()
+            # Nobody listens until the run: a trial is short enough to lie in the pipe while the worker starts.
+            self._ask(slot)
+            slot.deadline += _START_LIMIT
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
         """Yield (index of the job, its outcome) as they come: kept answers first, then in the order they are done."""
@@ -176,17 +187,18 @@ class Pool:
             for slot, task in zip(self._slots, tasks, strict=False):
                 if slot.worker is None:
                     self._start(slot, task.environment)
-            for check, answer in self._answers(self._missing_checks(tasks, installation)):
-                if not _was_ended_from_outside(answer):
-                    self._keep_check(check, answer, installation)
-            for check, answer in () if self._unavailable else self._answers(self._missing_checks(tasks, installation)):
-                self._keep_check(check, answer, installation)
+            questions = [asked(task) for task in tasks]
+            for left in reversed(range(_TRIALS)):
+                for trial, answer in self._answers(self._checks.missing(questions, installation)):
+                    self._checks.keep(trial, answer, installation, is_last=not left)
+                if self._checks.unavailable:
+                    break
             possible = []
             for task in tasks:
-                if self._unavailable:
-                    yield task.index, Failure(FailureKind.UNAVAILABLE, self._unavailable, installation.version)
+                if self._checks.unavailable:
+                    yield task.index, Failure(FailureKind.UNAVAILABLE, self._checks.unavailable, installation.version)
                     continue
-                checked = self._checks[_check_key(task)]
+                checked = self._checks.of(task)
                 if checked["checked"] == "unsupported":
                     yield task.index, Failure(FailureKind.UNSUPPORTED, checked["message"], installation.version)
                 else:
@@ -203,6 +215,7 @@ class Pool:
                 self._own_notes.append(f"the registers of {count} config{several} are not known: {reason}")
             self._without_registers.clear()
             self._completions.close()
+            self._checks.forget_begun()
             # A consumer that stops early, or an interrupt, leaves no job behind in a worker.
             for slot in self._slots:
                 if slot.task is not None:
@@ -227,42 +240,6 @@ class Pool:
             return begun
         bisect.insort(queue, begun, key=lambda group: group.turn)
         return []
-
-    def _missing_checks(self, tasks: list[Task], installation: Installation) -> list[Group]:
-        """One task for each target and environment that this Triton was not yet tried on."""
-        groups: dict[tuple[Any, ...], Group] = {}
-        for task in tasks:
-            key = _check_key(task)
-            if key in self._checks or key in groups:
-                continue
-            stored_under = _stored_check_key(key, installation)
-            kept = self._store.get(stored_under)
-            if kept is not None:
-                self._checks[key] = kept
-                continue
-            target = task.job.target
-            described = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
-            request = {"check": True, "target": described}
-            check = Task(task.index, task.job, task.environment, stored_under, request)
-            groups[key] = Group(task.environment, deque([check]))
-        return list(groups.values())
-
-    def _keep_check(self, check: Task, answer: dict[str, Any], installation: Installation) -> None:
-        target = check.job.target
-        if answer.get("failure") == FailureKind.UNAVAILABLE.value:
-            self._unavailable = answer["message"]
-            return
-        if "checked" not in answer:  # the compiler died over a trivial kernel
-            answer = {"checked": "unsupported", "message": answer["message"], "kept": answer.get("kept", False)}
-        if answer["checked"] == "unsupported":
-            answer["message"] = f"Triton {installation.version} cannot lower for {target.name}: {answer['message']}"
-        if answer["checked"] == "full":
-            self._own_notes.append(
-                f"Triton {installation.version} on {target.name}: the full compile is used, {answer['message']}"
-            )
-        if check.key is not None and answer.get("kept", True):
-            self._store.put(check.key, answer)
-        self._checks[_check_key(check)] = answer
 
     def _outcome(self, task: Task, answer: dict[str, Any], installation: Installation) -> Outcome:
         if "unknown" in answer:
@@ -314,7 +291,7 @@ class Pool:
             self._drop(slot)
         if slot.worker is None:
             self._start(slot, slot.group.environment)
-        slot.task = slot.group.tasks.popleft()
+        slot.task, slot.is_asked = slot.group.tasks.popleft(), False
         slot.began = time.monotonic()
         slot.deadline = slot.began + _START_LIMIT
         if slot.ready:
@@ -326,9 +303,10 @@ class Pool:
         self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
 
     def _ask(self, slot: _Slot) -> None:
-        """Send the slot's task. Only to a worker that said hello: it reads at once, so that the write cannot block."""
+        """Send the slot's task. A long one only to a worker that said hello: it reads at once, so that the write cannot block."""
         assert slot.worker is not None
         assert slot.task is not None
+        slot.is_asked = True
         slot.began = time.monotonic()
         slot.deadline = slot.began + self._time_limit
         request = {**slot.task.request, "id": slot.task.index, "alarm": self._time_limit + _GRACE}
@@ -384,7 +362,8 @@ class Pool:
                     yield self._fail(slot, FailureKind.UNAVAILABLE, message, kept=False)
                     return
                 if slot.task is not None:
-                    self._ask(slot)
+                    if not slot.is_asked:
+                        self._ask(slot)
                 elif answer["triton"] is None:  # the next task for this slot finds that out once more, and says so
                     self._drop(slot)
                     return
@@ -449,20 +428,6 @@ def _remaining(slot: _Slot) -> float:
     current = time.monotonic() - slot.began if slot.task is not None else 0.0
     mean = slot.group.seconds / slot.group.finished if slot.group.finished else 0.0
     return len(slot.group.tasks) * max(mean, current)
-
-
-def _was_ended_from_outside(answer: Mapping[str, Any]) -> bool:
-    """Whether the worker did not end by itself; what it was asked is worth asking again."""
-    return answer.get("failure") in (FailureKind.ABORT.value, FailureKind.ENDED.value) and not answer.get("kept", True)
-
-
-def _check_key(task: Task) -> tuple[Any, ...]:
-    target: Target = task.job.target
-    return (tuple(task.environment.items()), target.backend, target.arch, target.warp_size)
-
-
-def _stored_check_key(key: tuple[Any, ...], installation: Installation) -> str:
-    return f"check {installation.key} {key!r}"
 
 
 def _how_it_ended(status: int) -> str:

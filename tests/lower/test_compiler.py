@@ -32,8 +32,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     read = source.read_sites
 
-    def start(pool: Pool, most: int, environment: Any = ()) -> None:
-        found.append(("start", most, dict(environment)))
+    def start(pool: Pool, most: int, targets: Any, environment: Any = ()) -> None:
+        found.append(("start", most, [target.name for target in targets], dict(environment)))
 
     def run(pool: Pool, jobs: Any) -> Any:
         found.append("run")
@@ -54,7 +54,7 @@ def test_one_worker_a_kernel_is_started_before_the_source_is_read(tmp_path: Path
     (tmp_path / "pkg" / "first.py").write_text(KERNEL)
     (tmp_path / "pkg" / "second.py").write_text(KERNEL)
     check(tmp_path)
-    assert events == [("start", 2, {}), "read", "run"]
+    assert events == [("start", 2, ["sm_90"], {}), "read", "run"]
 
 
 def test_none_is_started_without_a_kernel_or_after_one_change(tmp_path: Path, events: list[Any]) -> None:
@@ -77,4 +77,4 @@ def test_they_are_started_with_the_variables_that_most_recorded_launches_had(tmp
     (tmp_path / "seen.jsonl").write_text("".join(line % value for value in ("tf32", "ieee", "ieee")))
     settings = Settings(targets=("sm_90",), cache=False, specializations=(str(tmp_path / "seen.jsonl"),))
     pipeline.check([str(tmp_path / "pkg")], settings)
-    assert events[0] == ("start", 1, {"TRITON_F32_DEFAULT": "ieee"})
+    assert events[0] == ("start", 1, ["sm_90"], {"TRITON_F32_DEFAULT": "ieee"})

@@ -29,6 +29,9 @@ KERNEL = """
 """
 
 
+TARGETS = [job(slice_kernel(KERNEL, "kernel"), types={"x": "*fp32"}).target]
+
+
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers follow scripted_worker.py, and an interpreter without Triton passes for one that has it."""
@@ -69,8 +72,8 @@ def test_answers_belong_to_their_jobs_and_workers_are_kept() -> None:
 @pytest.mark.usefixtures("scripted")
 def test_workers_that_were_started_early_do_the_work() -> None:
     with Pool(workers=3) as pool:
-        pool.start(2)
-        pool.start(2)
+        pool.start(2, TARGETS)
+        pool.start(2, TARGETS)
         early = [slot.worker.process.pid for slot in pool._slots if slot.worker is not None]
         answers = dict(pool.run(acting(*["answer"] * 4, seconds=0.2)))
         assert len(early) == 2
@@ -79,9 +82,32 @@ def test_workers_that_were_started_early_do_the_work() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_a_target_is_tried_once_while_the_source_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    ask = process.WorkerProcess.ask
+    monkeypatch.setattr(
+        process.WorkerProcess, "ask", lambda self, one: asked.append(bool(one.get("check"))) or ask(self, one)
+    )
+    with Pool(workers=2) as pool:
+        pool.start(2, TARGETS)
+        assert asked == [True]
+        assert numbers(dict(pool.run(acting("answer", "answer")))) == {0: 0, 1: 1}
+        assert numbers(dict(pool.run(acting("answer")))) == {0: 0}
+    assert asked == [True, False, False, False]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_worker_that_dies_over_an_early_trial_costs_another_trial() -> None:
+    with Pool(workers=1) as pool:
+        pool.start(1, TARGETS)
+        os.kill(pool._slots[0].worker.process.pid, signal.SIGKILL)
+        assert numbers(dict(pool.run(acting("answer")))) == {0: 0}
+
+
+@pytest.mark.usefixtures("scripted")
 def test_workers_that_were_started_for_other_variables_are_replaced() -> None:
     with Pool(workers=1, environment={"TRITON_F32_DEFAULT": "ieee"}) as pool:
-        pool.start(1, [("TRITON_F32_DEFAULT", "tf32")])
+        pool.start(1, TARGETS, [("TRITON_F32_DEFAULT", "tf32")])
         early = pool._slots[0].worker.process.pid
         answers = dict(pool.run(acting("answer")))
     assert numbers(answers) == {0: 0}
