@@ -100,15 +100,23 @@ def _may_matter(path: str, problems: list[Problem]) -> bool:
 
 
 def syntax_problem(module: Module) -> Problem | None:
-    """Why Python would refuse to import the file, if it would: checked with Python's own parser, which runs nothing."""
+    """Why Python would refuse to import the file, if it would: checked with Python's own parser, which runs nothing.
+
+    What that tells of the names in kernels is kept for their slices.
+    """
     try:
-        symtable.symtable(module.text, module.path, "exec")
+        table = symtable.symtable(module.text, module.path, "exec")
     except SyntaxError as error:
         return Problem(
             f"Python cannot parse the file: {error.msg}", Position(module.path, error.lineno or 1, error.offset or 1)
         )
     except (RecursionError, MemoryError, ValueError) as error:
         return Problem(f"Python cannot parse the file: {error or 'it is nested too deeply'}", Position(module.path, 1))
+    if "__future__" in module.text:  # with annotations left for later, Python's tables leave out some that Triton reads
+        return None
+    kernels = {(one.defined_name, one.definition_line) for one in module.statements if "jit" in one.decorator_text}
+    found = {(child.get_name(), child.get_lineno()): child for child in table.get_children()}
+    module.symbols = {key: child for key, child in found.items() if key in kernels}
     return None
 
 

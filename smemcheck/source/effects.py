@@ -82,9 +82,7 @@ def may_bind(statement: Statement, name: str) -> bool:
     """Whether running the statement can bind ``name``."""
     if statement.kind in ("def", "class"):
         return statement.defined_name == name
-    # A simple statement without an assignment behind the name binds nothing: the common case, decided without parsing.
-    assigns = rf"\b{re.escape(name)}\b(?:[^=]*[^=<>!])?=(?!=)|\b{re.escape(name)}\s*:"
-    if statement.kind == "simple" and not re.search(assigns, statement.text):
+    if statement.kind == "simple" and name not in statement.assignable:
         return False
     return name in binds(statement)
 

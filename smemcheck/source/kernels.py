@@ -6,7 +6,6 @@ Which names a body reads is asked of Python's own symbol table (``symtable``), b
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 import symtable
@@ -142,7 +141,7 @@ class _Builder:
         self.graph.add_node(key)
         self.sources[key] = source, _ = source_text(kernel.function)
         self.globals[key] = found = {}
-        for name, paths in read_names(source).items():
+        for name, paths in read_names(kernel.function, source).items():
             value = self._resolve(kernel, name)
             found[name] = self._convert(key, kernel, name, value, paths)
         return key
@@ -269,20 +268,27 @@ def source_text(function: UserFunction) -> tuple[str, Position]:
     return "".join(lines), position
 
 
-@functools.lru_cache(maxsize=4096)
-def read_names(source: str) -> Mapping[str, frozenset[tuple[str, ...]]]:
+def read_names(function: UserFunction, source: str) -> Mapping[str, frozenset[tuple[str, ...]]]:
     """The global names a function's body reads, each with the attribute paths that are read of it.
 
-    Decorators are not part of ``source``; annotations and defaults are bound elsewhere and not read here.
+    Decorators are not part of its ``source``; annotations and defaults are bound elsewhere and not read here.
     """
-    dedented = textwrap.dedent(source)
+    module, statement = function.module, function.statement
+    known = module.read_names.get(source)
+    if known is None:
+        table = module.symbols.get((function.name, statement.definition_line)) if statement is not None else None
+        known = module.read_names[source] = _read_names(source, table)
+    return known
+
+
+def _read_names(source: str, table: symtable.SymbolTable | None) -> Mapping[str, frozenset[tuple[str, ...]]]:
+    """:func:`read_names`; ``table`` is that of the function in its file, where that is known."""
+    dedented = textwrap.dedent(source) if table is None else source
     try:
-        table = symtable.symtable(dedented, "<kernel>", "exec")
+        tables = symtable.symtable(dedented, "<kernel>", "exec").get_children() if table is None else [table]
     except (SyntaxError, RecursionError):
         return {}
-    names: set[str] = set()
-    for child in table.get_children():
-        names.update(_globals(child))
+    names = {name for table in tables for name in _globals(table)}
     paths: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
     start = header_end(dedented, 0)
     for root, path in _reads(dedented[start:], names):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
+from symtable import SymbolTable
 
 import libcst as cst
 
 from smemcheck.model import Position
 from smemcheck.source.positions import Positions
-from smemcheck.source.scan import Span, header_end, identifiers, split_statements
+from smemcheck.source.scan import Span, assignable, header_end, identifiers, split_statements
 from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
@@ -98,6 +100,11 @@ class Statement:
         return identifiers(self.text)
 
     @cached_property
+    def assignable(self) -> frozenset[str]:
+        """The names of a simple statement that stand before an assignment or a colon: it binds no others."""
+        return assignable(self.text)
+
+    @cached_property
     def unit(self) -> Unit:
         """The whole statement, parsed. Raises :class:`SyntaxProblem`."""
         return self.module.parse(self.text, self.span.line)
@@ -137,6 +144,9 @@ class Module:
         self.is_package = is_package
         self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.effects
         self.binders: dict[str, tuple[int, ...]] = {}  # likewise
+        # Python's own symbol tables of the kernels at the top level, by name and line, once the file's syntax was checked.
+        self.symbols: dict[tuple[str, int], SymbolTable] = {}
+        self.read_names: dict[str, Mapping[str, frozenset[tuple[str, ...]]]] = {}  # by smemcheck.source.kernels
         self._tokens: Tokens = {}
 
     @cached_property

@@ -19,6 +19,8 @@ STRINGS_AND_COMMENTS = re.compile(
 )
 _COLUMN_ONE = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
 _CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
+_WORD = re.compile(r"\b[^\W\d]\w*")
+_ANNOTATED = re.compile(r"\b([^\W\d]\w*)\s*:")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -100,6 +102,18 @@ def _count(text: str) -> int:
 def identifiers(text: str) -> frozenset[str]:
     """Every identifier-like word of ``text``, those in strings and comments included: a superset of the names it mentions."""
     return frozenset(_IDENTIFIER.findall(text))
+
+
+def assignable(text: str) -> frozenset[str]:
+    """The words of ``text`` behind which, before the next ``=`` of any kind, one stands that assigns, or a colon at once."""
+    parts = text.split("=")
+    last = len(parts) - 1
+    before = [
+        part
+        for index, part in enumerate(parts[:-1])
+        if part and part[-1] not in "<>!" and (parts[index + 1] or index + 1 == last)  # no comparison
+    ]
+    return frozenset([*_WORD.findall(" ".join(before)), *_ANNOTATED.findall(text)])
 
 
 def header_end(text: str, start: int) -> int | None:

@@ -139,7 +139,13 @@ def _explore(evaluator: Evaluator, statement: Statement, function: str | None, f
         made = [_freeze_tuner(interpreter, tuner) for tuner in interpreter.tuners]
         return [one for one in made if one is not None]
 
+    # What makes tuners is run on each path of a question anyway, so it is not explored apart before.
+    explored, key = evaluator.memory.explored, (statement.module.path, statement.index)
+    is_first = key not in explored
+    explored.add(key)
     paths = evaluator.paths(question)
+    if is_first and not any(path.tuners for path in paths):
+        explored.discard(key)
     found.consulted_target = found.consulted_target or any(path.consulted_target for path in paths)
     for path in paths:
         found.notes.extend(note for note in path.notes if note not in found.notes)

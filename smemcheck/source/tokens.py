@@ -36,7 +36,10 @@ _TOKENS = (
     cst.BaseCompOp,
     cst.BaseUnaryOp,
 )
-_KINDS: dict[type, bool] = {}  # of nodes, and whether they are tokens
+_OTHER, _TEXT, _SEQUENCE, _NODE, _TOKEN = range(1, 6)
+_KINDS: dict[type, int] = {}  # of what stands in a field, by its class: one of these five
+
+_put = object.__setattr__  # nodes are frozen for their users; what is put there is equal to what was
 
 
 def share(node: cst.CSTNode, tokens: Tokens) -> None:
@@ -46,46 +49,45 @@ def share(node: cst.CSTNode, tokens: Tokens) -> None:
         one = pending.pop()
         for name in _fields(type(one)):
             part = getattr(one, name)
-            if isinstance(part, cst.CSTNode):
-                if _is_token(part):
-                    _put(one, name, _shared(part, tokens))
-                else:
-                    pending.append(part)
-            elif isinstance(part, str):
+            kind = _KINDS.get(type(part)) or _kind(type(part))
+            if kind == _TOKEN:
+                _put(one, name, _shared(part, tokens))
+            elif kind == _NODE:
+                pending.append(part)
+            elif kind == _TEXT:
                 _put(one, name, sys.intern(part))
-            elif isinstance(part, (list, tuple)) and part:
-                if _is_token(part[0]):
-                    _put(one, name, type(part)(_shared(token, tokens) for token in part))
+            elif kind == _SEQUENCE and part:
+                if _kind(type(part[0])) == _TOKEN:
+                    _put(one, name, type(part)([_shared(token, tokens) for token in part]))
                 else:
                     pending += part
 
 
 def _shared(token: cst.CSTNode, tokens: Tokens) -> cst.CSTNode:
+    if isinstance(token, cst.SimpleWhitespace):
+        return tokens.setdefault(token.value, token)
     key: list[Any] = [type(token)]
     for name in _fields(type(token)):
         part = getattr(token, name)
-        if isinstance(part, cst.CSTNode):
-            if not _is_token(part):
-                return token  # a comment
+        kind = _KINDS.get(type(part)) or _kind(type(part))
+        if kind == _TOKEN:
             shared = _shared(part, tokens)
             _put(token, name, shared)
             key.append(id(shared))
-        elif isinstance(part, (list, tuple)):
-            key.append(tuple(id(_shared(one, tokens)) for one in part))
+        elif kind == _NODE:
+            return token  # a comment
+        elif kind == _SEQUENCE:
+            key.append(tuple([id(_shared(one, tokens)) for one in part]))
         else:
             key.append(part)
     return tokens.setdefault(tuple(key), token)
 
 
-def _put(node: cst.CSTNode, name: str, value: Any) -> None:
-    object.__setattr__(node, name, value)  # nodes are frozen for their users; what is put there is equal to what was
-
-
-def _is_token(part: Any) -> bool:
-    kind = type(part)
-    known = _KINDS.get(kind)
+def _kind(of: type[Any]) -> int:
+    known = _KINDS.get(of)
     if known is None:
-        known = _KINDS[kind] = issubclass(kind, _TOKENS)
+        bases = ((str, _TEXT), ((list, tuple), _SEQUENCE), (_TOKENS, _TOKEN), (cst.CSTNode, _NODE))
+        known = _KINDS[of] = next((kind for base, kind in bases if issubclass(of, base)), _OTHER)
     return known
 
 
