@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -196,10 +198,19 @@ cli.add_command(verdict)
 
 
 def main() -> None:
-    """Entry point of ``smemcheck`` and ``python -m smemcheck``."""
+    """Entry point of ``smemcheck`` and ``python -m smemcheck``. It ends the process."""
     # Parsed source is many small objects that live to the end; looking through them for garbage took a fifth of the time.
     gc.set_threshold(100_000, 20, 20)
-    cli(prog_name="smemcheck")
+    try:
+        cli(prog_name="smemcheck")
+    except SystemExit as ended:
+        if threading.active_count() > 1 or not isinstance(ended.code, int):
+            raise
+        with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # To take all these objects apart would last longer than a run after one change. Nothing is left to be done.
+        os._exit(ended.code)
 
 
 def _settings(paths: Sequence[str], options: dict[str, Any]) -> Settings:

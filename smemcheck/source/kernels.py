@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import libcst as cst
-import networkx as nx
 
 from smemcheck.model import (
     AttributeValue,
@@ -117,7 +116,7 @@ def build_kernel(interpreter: Interpreter, kernel: KernelValue) -> Kernel:
     """The slice of ``kernel``. Names that cannot be known are unknown bindings; raises :class:`Blocked` without source text."""
     builder = _Builder(interpreter)
     entry = builder.node(kernel)
-    order = list(nx.dfs_preorder_nodes(builder.graph, entry))
+    order = builder.order(entry)
     position = {node: index for index, node in enumerate(order)}
     functions = tuple(builder.freeze(node, position) for node in order)
     return Kernel(functions, _digest(functions))
@@ -128,7 +127,7 @@ class _Builder:
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
-        self.graph: nx.DiGraph[int] = nx.DiGraph()
+        self.edges: list[tuple[int, int]] = []
         self.kernels: dict[int, KernelValue] = {}
         self.globals: dict[int, dict[str, Any]] = {}
         self.sources: dict[int, tuple[str, Position]] = {}
@@ -138,13 +137,20 @@ class _Builder:
         if key in self.kernels:
             return key
         self.kernels[key] = kernel
-        self.graph.add_node(key)
         self.sources[key] = source, _ = source_text(kernel.function)
         self.globals[key] = found = {}
         for name, paths in read_names(kernel.function, source).items():
             value = self._resolve(kernel, name)
             found[name] = self._convert(key, kernel, name, value, paths)
         return key
+
+    def order(self, entry: int) -> list[int]:
+        """The functions, each before those that it reaches first."""
+        if not self.edges:
+            return [entry]
+        import networkx as nx  # only here: most runs after one change meet kernels that call none
+
+        return list(nx.dfs_preorder_nodes(nx.DiGraph(self.edges), entry))
 
     def _resolve(self, kernel: KernelValue, name: str) -> Any:
         function = kernel.function
@@ -161,7 +167,7 @@ class _Builder:
         inner = innermost_kernel(value)
         if isinstance(inner, KernelValue):
             target = self.node(inner)
-            self.graph.add_edge(key, target)
+            self.edges.append((key, target))
             return _Node(target)
         if isinstance(value, ModuleValue) or (isinstance(value, UserClass) and value.kind == "enum"):
             return self._namespace(key, kernel, name, value, paths)

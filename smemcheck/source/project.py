@@ -9,8 +9,6 @@ import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import networkx as nx
-
 from smemcheck.model import Position, Problem
 from smemcheck.source.module import Module
 
@@ -32,7 +30,7 @@ class Project:
         self._found: dict[tuple[str, str], Module | None] = {}
         self._entries: dict[str, frozenset[str]] = {}
         self.consulted: dict[str, None] = {}  # files other than modules that were asked for, there or not
-        self._imports: nx.DiGraph[str] = nx.DiGraph()  # from a module's file to the files that names in it led to
+        self._imports: dict[str, set[str]] = {}  # from a module's file to the files that names in it led to
         self._asked: dict[str, set[str]] = {}  # by a module's file: parts of the module names that were looked for
         self._trees = [os.path.join(self._tree_of(os.path.realpath(root)), "") for root in roots]
 
@@ -65,14 +63,15 @@ class Project:
     def reach(self, paths: Iterable[str]) -> tuple[set[str], set[str]]:
         """What the modules in ``paths`` led to so far: files, these included, and parts of the module names looked for."""
         files = {os.path.realpath(path) for path in paths}
-        for path in [path for path in files if path in self._imports]:
-            files |= nx.descendants(self._imports, path)
+        last = files
+        while last := set().union(*(self._imports.get(path, ()) for path in last)) - files:
+            files = files | last
         return files, set().union(*(self._asked.get(path, ()) for path in files))
 
     def _led(self, importer: Module, names: Iterable[str], found: Module | None) -> Module | None:
         self._asked.setdefault(importer.path, set()).update(names)
         if found is not None and found is not importer:
-            self._imports.add_edge(importer.path, found.path)
+            self._imports.setdefault(importer.path, set()).add(found.path)
         return found
 
     def _read(self, path: str) -> str | None:

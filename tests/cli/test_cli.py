@@ -173,9 +173,8 @@ def test_version_and_help_import_nothing_heavy() -> None:
     heavy = ("libcst", "triton", "networkx", "rich", "torch", "smemcheck.source", "smemcheck.lower", "smemcheck.rules")
     for option in ("--version", "--help"):
         code = (
-            "import sys\nfrom smemcheck.cli import main\n"
-            f"sys.argv = ['smemcheck', {option!r}]\n"
-            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            "import sys\nfrom smemcheck.cli import cli\n"
+            f"try:\n    cli([{option!r}])\nexcept SystemExit:\n    pass\n"
             f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
         )
         answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -341,3 +340,21 @@ def test_config_shows_what_is_in_force(run, tmp_path: Path) -> None:
     shown = run("config").stdout
     assert shown.startswith(f"# {tmp_path}/pyproject.toml\ntargets = [sm_75]   # set\n")
     assert "kernels = [f {D = 64, 128}]   # set\n" in shown
+
+
+def test_what_is_said_arrives_and_the_exit_code_counts_although_nothing_is_taken_apart(tmp_path: Path) -> None:
+    """The process ends without visiting its objects: only what was flushed before arrives."""
+    code = (
+        "import sys\nfrom smemcheck.cli import main\n"
+        "class Left:\n    def __del__(self): print('taken apart')\n"
+        "left = Left()\n"
+        "sys.argv = ['smemcheck', *sys.argv[1:]]\n"
+        "main()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code, "devices"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0
+    assert found.stdout.splitlines()[-1].strip()
+    assert "taken apart" not in found.stdout
+    wrong = subprocess.run([sys.executable, "-c", code, "nowhere"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert wrong.stderr == "smemcheck: nowhere: no such file or directory\n"

@@ -6,10 +6,8 @@ Which function mentions which other one is read from the text; whether it really
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import networkx as nx
 
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.scan import identifiers
@@ -124,14 +122,14 @@ class Callers:
         statement = self.entries[key].statement
         return statement.kind == "def" and ".apply(" in statement.text and not self.entries[key].is_private
 
-    def _builders(self, graph: nx.DiGraph[tuple[str, int]]) -> list[tuple[str, int]]:
+    def _builders(self, graph: Mapping[tuple[str, int], Collection[tuple[str, int]]]) -> list[tuple[str, int]]:
         """Classes whose objects make modules: users make such an object for each format, whatever else the library does."""
         found: list[tuple[str, int]] = []
-        pending = [key for key in graph.nodes if _MODULE.match(self.entries[key].statement.text)]
+        pending = [key for key in graph if _MODULE.match(self.entries[key].statement.text)]
         while pending:
             made = pending.pop(0)
             used = re.compile(rf"\b{re.escape(self.entries[made].statement.defined_name or '')}\b\s*[()]")
-            for key in graph.successors(made):
+            for key in graph[made]:
                 entry = self.entries[key]
                 text = entry.statement.text
                 if key in found or entry.statement.kind != "class" or _MODULE.match(text) or "autograd" in text:
@@ -164,8 +162,7 @@ class Callers:
             if start is None:
                 return []
             inside = True
-        graph: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
-        graph.add_node(start.key)
+        graph: dict[tuple[str, int], dict[tuple[str, int], None]] = {start.key: {}}
         level = {start.key: 0}
         tests: dict[tuple[str, int], int] = {}
         pending = [start]
@@ -182,12 +179,13 @@ class Callers:
                 if caller.module.path in self.tests and path not in self.tests:
                     tests.setdefault(caller.key, level[entry.key])
                     continue
-                graph.add_edge(entry.key, caller.key)
+                graph.setdefault(entry.key, {})[caller.key] = None
+                graph.setdefault(caller.key, {})
                 if caller.key not in level:
                     level[caller.key] = level[entry.key] + 1
                     pending.append(caller)
-        reached = [key for key in graph.nodes if level.get(key, 0) > 0]
-        tops = [key for key in reached if graph.out_degree(key) == 0 or self._applies(key)]
+        reached = [key for key in graph if level.get(key, 0) > 0]
+        tops = [key for key in reached if not graph[key] or self._applies(key)]
         tops.sort(key=lambda key: (self.entries[key].module.path != path, level[key]))
         rest = sorted((key for key in reached if key not in tops), key=lambda key: level[key])
         if inside:  # the kernel is made by a function, which may launch it itself

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import networkx as nx
-
 from smemcheck.config import Settings
 from smemcheck.source.analysis import Analysis
 from smemcheck.specialize.launches.entries import Callers, bound_by
@@ -21,7 +19,7 @@ class Reach:
     """The graph from a name to the names of top-level definitions and aliases whose statements mention it."""
 
     def __init__(self, callers: Callers) -> None:
-        self._graph: nx.DiGraph[str] = nx.DiGraph()
+        self._graph: dict[str, set[str]] = {}
         self._files: dict[str, set[str]] = {}
         for mentioned, places in callers.mentions.items():
             if mentioned.startswith("__") and mentioned not in callers.defined:  # __all__ leads everywhere
@@ -30,13 +28,14 @@ class Reach:
             for _, statement in places:
                 name = bound_by(statement)
                 if name and name != mentioned and not (statement.kind == "simple" and name.startswith("__")):
-                    self._graph.add_edge(mentioned, name)
+                    self._graph.setdefault(mentioned, set()).add(name)
 
     def of(self, kernels: Iterable[str]) -> tuple[set[str], set[str]]:
         """Files that mention one of the kernels or what leads to one, and all these names."""
-        names = set(kernels)
-        for kernel in set(kernels) & set(self._graph):
-            names.update(nx.single_source_shortest_path_length(self._graph, kernel, cutoff=_MOST_STEPS))
+        last = names = set(kernels)
+        for _ in range(_MOST_STEPS):
+            last = set().union(*(self._graph.get(name, ()) for name in last)) - names
+            names = names | last
         return set().union(*(self._files.get(name, ()) for name in names)), names
 
 
