@@ -13,8 +13,10 @@ from smemcheck.source.operations import MUTATING
 from smemcheck.source.statements import bound_and_changed
 from smemcheck.source.walk import walk
 
+_METHODS = "|".join(sorted(MUTATING))
 _CHANGES = re.compile(
-    r"\.(?:" + "|".join(sorted(MUTATING)) + r")\(|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
+    rf"\.(?:{_METHODS})\("
+    r"|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
 )
 
 
@@ -131,5 +133,7 @@ def _functions(module: Module, name: str) -> list[Statement]:
 
 def _changes_global(function: Statement, name: str) -> bool:
     """Whether the function, when it is called, may change the object of the module's name ``name``."""
-    pattern = rf"\b{re.escape(name)}\s*(?:\.(?:{'|'.join(sorted(MUTATING))})\(|\[[^\n]*\]\s*=[^=]|[+|]=)"
-    return name in function.mentions and bool(re.search(pattern, function.definition_text))
+    text = function.definition_text
+    if name not in text:  # most lists are mentioned by decorators only
+        return False
+    return bool(re.search(rf"\b{re.escape(name)}\s*(?:\.(?:{_METHODS})\(|\[[^\n]*\]\s*=[^=]|[+|]=)", text))

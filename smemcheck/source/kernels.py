@@ -93,9 +93,10 @@ def _annotation(interpreter: Interpreter, function: UserFunction, parameter: cst
     if parameter.annotation is None:
         return ""
     node = parameter.annotation.annotation
-    written = text(node)
-    if written.rpartition(".")[2] == "constexpr":
+    last = node.attr if isinstance(node, cst.Attribute) else node
+    if isinstance(last, cst.Name) and last.value == "constexpr":
         return "constexpr"
+    written = text(node)
     if isinstance(node, cst.SimpleString):
         return str(node.evaluated_value)
     frame = function.parent or Frame(function.unit, function.module, {}, None, "module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -15,6 +16,7 @@ from smemcheck.source.scan import Span, assignable, header_end, identifiers, spl
 from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
+_COMMON = 120  # characters of an import that other files may have too
 _TOKENS = 200_000  # libcst takes some 30 µs for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -37,6 +39,11 @@ class Unit:
 
     def position(self, node: cst.CSTNode) -> Position:
         """Where ``node`` starts in its file."""
+        is_whole = isinstance(node, cst.FunctionDef) and node is self.tree.body[0]
+        if is_whole and "_positions" not in self.__dict__:
+            definition = _DEFINITION.search(self.text)  # known without writing the tree out
+            if definition is not None:
+                return Position(self.module.path, self.line + self.text.count("\n", 0, definition.start()), 1)
         found = self._positions.start(node)
         if found is None:
             return Position(self.module.path, self.line)
@@ -205,11 +212,19 @@ class Module:
         """Parse ``text``, which starts on ``line`` of the file. Raises :class:`SyntaxProblem` and :class:`Blocked`."""
         if len(text) > _TOKENS and len(_TOKEN.findall(text)) > _TOKENS:
             raise Blocked(Obstacle("the statement is too long to be parsed in time", Position(self.path, line)))
+        is_common = text.startswith(("import ", "from ")) and len(text) < _COMMON
         try:
-            tree = cst.parse_module(text)
+            tree = _common(text) if is_common else cst.parse_module(text)
         except cst.ParserSyntaxError as error:
             raise SyntaxProblem(error.message.splitlines()[0], line + error.raw_line - 1) from None
         except RecursionError:
             raise SyntaxProblem("the expression is nested too deeply", line) from None
-        share(tree, self._tokens)
+        if not is_common:
+            share(tree, self._tokens)
         return Unit(self, text, line, tree)
+
+
+@functools.lru_cache(maxsize=1024)
+def _common(text: str) -> cst.Module:
+    """The tree of a statement that many files have word for word; where it stands is in each file's :class:`Unit`."""
+    return cst.parse_module(text)

@@ -152,10 +152,14 @@ def _explore(evaluator: Evaluator, statement: Statement, function: str | None, f
     return _merge(paths)
 
 
+def _tunes_inside(text: str) -> bool:
+    return "tun" in text.lower() and _TUNES_INSIDE.search(text) is not None
+
+
 def _tuning_functions(statement: Statement) -> list[str]:
     """The functions of a statement that tune something inside: its own name for a ``def``, methods for a ``class``."""
     if statement.kind == "def":
-        return [statement.defined_name or ""] if _TUNES_INSIDE.search(statement.definition_text) else []
+        return [statement.defined_name or ""] if _tunes_inside(statement.definition_text) else []
     if statement.kind != "class":
         return []
     pieces = re.split(r"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", statement.definition_text, flags=re.MULTILINE)

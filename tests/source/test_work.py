@@ -67,6 +67,17 @@ def test_a_tuned_kernel_is_run_once_and_what_does_not_matter_never(package, coun
     assert max(parsed.values()) == 1
 
 
+def test_an_import_that_files_have_word_for_word_is_parsed_once(package, counted):
+    _, parsed, _ = counted
+    text = FILE.replace("import triton\n", "import triton\nimport triton as word_for_word\n").replace(
+        "tl.store", "word_for_word.x"
+    )
+    sites = package({"a.py": text, "b.py": "\n\n" + text}, preamble=False).sites()
+    kernels = [site.answers["sm_90"].kernel.entry for site in sites]
+    assert [dict(kernel.globals_)["word_for_word"].path for kernel in kernels] == ["triton"] * 2
+    assert parsed["import triton as word_for_word"] == 1
+
+
 def test_the_names_in_kernels_come_from_the_table_that_checked_the_syntax(package, counted):
     *_, tables = counted
     assert [f.name for f in package({"kernels.py": FILE}, preamble=False).site().answers["sm_90"].kernel.functions] == [
