@@ -1,4 +1,4 @@
-"""Jobs on their way to workers: those of one slice together, the groups that will take longest first."""
+"""Jobs on their way to workers: those of one slice together, what cannot be shared out first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Answer: TypeAlias = "tuple[Task, dict[str, Any]]"
 class Group:
     """Jobs of one slice and one environment, in the order in which they are sent; or what completes the answer to one.
 
-    ``cost`` is a guess at their time, to be compared with that of groups of the same kind.
+    ``cost`` is a guess at the time of one of them, to be compared with that of groups of the same kind.
     """
 
     environment: dict[str, str]
@@ -45,20 +45,23 @@ class Group:
     finished: int = 0
 
     @property
-    def turn(self) -> tuple[bool, float]:
-        """Groups come in the order of it: completions when there is nothing else, the longest first."""
-        return self.is_completion, -self.cost
+    def turn(self) -> tuple[bool, int, float]:
+        """Groups come in the order of it: completions when there is nothing else; small groups, then the longest jobs first.
+
+        A single job can take as long as many others, and nobody can help with it. A long list is shared out at any time.
+        """
+        return self.is_completion, len(self.tasks), -self.cost
 
 
 def grouped(tasks: list[Task]) -> list[Group]:
-    """Jobs of one slice together; the groups that will take longest first, so that no worker is left alone with one."""
+    """Jobs of one slice together, in the order of their turn, so that no worker is left alone with a long job."""
     groups: dict[tuple[Any, ...], Group] = {}
     for task in tasks:
         key = codec.frontend_key(task.job, task.environment)
         groups.setdefault(key, Group(task.environment)).tasks.append(task)
     for group in groups.values():
-        # Jobs × characters of source is what can be told before compiling.
-        group.cost = len(group.tasks) * sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
+        # Characters of source are what can be told before compiling.
+        group.cost = sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
         alike: dict[tuple[Any, ...], list[Task]] = {}
         for task in group.tasks:
             alike.setdefault(_but_stages(task), []).append(task)

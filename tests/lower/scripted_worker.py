@@ -52,7 +52,9 @@ def main() -> None:
                 answer = {**ANSWER, "shared_memory": options["number"], "num_warps": os.getpid()}
                 if job["registers"]:
                     code = options.get("code", options["number"])
-                    Path(job["handover"], f"{code}.ttgir").write_text(str(code))
+                    written = Path(job["handover"], str(os.getpid()))
+                    written.write_text(str(code))
+                    written.replace(written.with_name(f"{code}.ttgir"))
                     answer.update(rest=f"{code}.ttgir", cost=code)
         print(json.dumps({"id": job["id"], **answer}), flush=True)
 

@@ -198,6 +198,14 @@ def test_registers_that_take_too_long_cost_the_registers_only() -> None:
     )
 
 
+@pytest.mark.usefixtures("scripted")
+def test_a_single_job_that_may_be_long_goes_before_lists_that_can_be_shared_out() -> None:
+    several = acting("answer", "answer", "answer")
+    alone = replace(several[0], kernel=slice_kernel(KERNEL.replace("0.0", "1.0"), "kernel"))
+    with Pool(workers=1) as pool:
+        assert [index for index, _ in pool.run([*several, alone])] == [3, 0, 1, 2]
+
+
 def with_registers(*codes: int) -> list[Job]:
     kernel = slice_kernel(KERNEL, "kernel")
     given = [(("do", "answer"), ("number", number), ("code", code)) for number, code in enumerate(codes)]
