@@ -11,8 +11,7 @@ import math
 import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-_OPERATION = re.compile(r"^.*\ballocation\.offset = (\d+).*$", re.MULTILINE)
+_OFFSET = re.compile(r"\ballocation\.offset = (\d+)")
 _MEMDESC = re.compile(r"->\s*!(?:ttg|tt|triton_gpu)\.memdesc<((?:\d+x)*)([a-z]\w*|!tt\.ptr<\w+>)(?:, (#\w+))?")
 _PADDED = re.compile(r"^(#\w+) = #ttg\.padded_shared<\[([^\]]*)\]", re.MULTILINE)
 _REGION_OWNER = re.compile(r"^.*\"(tt\.(?:reduce|scan|map_elementwise))\"\(", re.MULTILINE)
@@ -26,13 +25,14 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
     ``size`` is in bytes. For the scratch space of a conversion, reduction or scan the text gives no size: when the buffer
     is the only one that can reach the end of the allocation (``total`` bytes), the size follows; otherwise it is 0.
     """
-    aliases: Dict[str, str] = dict(_ALIAS.findall(text))
-    paddings: Dict[str, str] = dict(_PADDED.findall(text))
+    aliases = _aliases(text)
+    paddings: Dict[str, str] = dict(_PADDED.findall(text)) if "#ttg.padded_shared" in text else {}
     found = []
-    for match in _OPERATION.finditer(text):
-        line = match.group(0)
+    for match in _OFFSET.finditer(text):
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+        line = text[start : end if end >= 0 else len(text)]
         described = _MEMDESC.search(line)
-        name = _operation_name(line, text, match.start())
+        name = _operation_name(line, text, start)
         variable, position = _place(_trailing_location(line), aliases)
         if position:
             position = [position[0], position[1], position[2] + 1 - columns_start_at]
@@ -47,6 +47,12 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
         )
     _fill_last(found, total)
     return sorted(found, key=lambda buffer: (buffer["offset"], buffer["variable"]))
+
+
+def _aliases(text: str) -> Dict[str, str]:
+    """``#loc7 = loc(…)`` stands on a line of its own."""
+    lines = (line.partition(" = loc(") for line in text.split("\n") if line.startswith("#loc"))
+    return {name: location.rstrip()[:-1] for name, _, location in lines}
 
 
 def _operation_name(line: str, text: str, start: int) -> str:
