@@ -41,6 +41,9 @@ class Lowering:
     def __init__(self, request: Request, frontend: Frontend, beginnings: Beginnings) -> None:
         self.request = request
         self.printed = frontend.module(request, request.frontend_key)
+        target, options = request.target, request.options
+        self._family = versions.family(target.backend, target.arch, options.num_ctas, self.printed.text)
+        self._told = request.options_on(self._family).__dict__
         self._beginnings = beginnings
         self._name = ("smemcheck",) if request.internals.runs_are_named else ()
         self.ttgir = ""
@@ -48,7 +51,7 @@ class Lowering:
         self._left: List[Step] = []
 
     def work(self, *asked: Any) -> bytes:
-        """A digest of all that the rest of the work depends on: the module, options, target, and what is ``asked``.
+        """A digest of all that the way to the layout depends on: the module, options, family of the target, what is ``asked``.
 
         ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
         (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
@@ -115,10 +118,10 @@ class Lowering:
 
     def _digest(self, text: str, stages_matter: bool, *asked: Any) -> bytes:
         """Of a module and of what the stages after it read."""
-        options = self.request.options.__dict__.items()
-        items = sorted((name, item) for name, item in options if stages_matter or name != _STAGES)
-        digest = hashlib.blake2b(repr((items, self.request.target, asked)).encode(), digest_size=20)
-        digest.update(text.encode())
+        items = sorted((name, item) for name, item in self._told.items() if stages_matter or name != _STAGES)
+        target = self.request.target
+        digest = hashlib.blake2b(repr((items, target.backend, self._family, asked)).encode(), digest_size=20)
+        digest.update(text.replace(f'"cuda:{target.arch}"', f'"cuda:{self._family}"').encode())
         return digest.digest()
 
 
@@ -199,9 +202,10 @@ class Lower:
             self._kernel = request.kernel
             self._beginnings.forget()
         lowering = Lowering(request, self.frontend, self._beginnings)
-        work = lowering.work(wanted)
+        asked = (wanted, request.target if wanted.registers else None)
+        work = lowering.work(*asked)
         if work not in self._known:
-            rest = lowering.pipeline(wanted)
+            rest = lowering.pipeline(*asked)
             if rest not in self._known:
                 self._keep(rest, _finish(lowering, wanted))
             self._keep(work, self._known[rest])
@@ -221,7 +225,7 @@ def _finish(lowering: Lowering, wanted: Wanted) -> Dict[str, Any]:
         return compile_fully(request)
     if not wanted.registers or (wanted.limit is not None and answer["shared_memory"] > wanted.limit):
         return answer
-    rest = f"{answer['code_digest']}.ttgir"
+    rest = f"{answer['code_digest']}.{request.target.arch}.ttgir"
     completion.lay_down(wanted.handover, rest, lowering.ttgir)
     return {**answer, "rest": rest, "cost": completion.cost(lowering.ttgir, answer["threads"])}
 

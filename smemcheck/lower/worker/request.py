@@ -27,13 +27,22 @@ class Request:
         self.constants = {tuple(path): value(item, kernel.function) for path, item in job["constexprs"]}
         self.divisible = {tuple(path) for path in job["divisible"]}
         self.arguments = {name: value(item, kernel.function) for name, item in job["options"]}
-        self.options = self._options()
+        self.options = self._options(self.backend)
         self.source = self._source()
         self.frontend_key = json.dumps(
             [job[name] for name in ("signature", "constexprs", "divisible")] + [self.target.backend]
         )
 
-    def _options(self) -> Any:
+    def options_on(self, arch: Any) -> Any:
+        """The options that the job would have there; they describe the target, too."""
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler.compiler import make_backend
+
+        if arch == self.target.arch:
+            return self.options
+        return self._options(make_backend(GPUTarget(self.target.backend, arch, self.target.warp_size)))
+
+    def _options(self, backend: Any) -> Any:
         """The backend's options, as ``JITFunction.run`` and ``_pack_args`` make them (triton/runtime/jit.py)."""
         arguments = dict(self.arguments)
         knobs: Any = getattr(sys.modules["triton"], "knobs", None)
@@ -43,7 +52,7 @@ class Request:
         for name in ("instrumentation_mode", "fpsan_homomorphic_casts"):
             if hasattr(getattr(knobs, "compilation", None), name):
                 arguments[name] = getattr(knobs.compilation, name)
-        options = self.backend.parse_options(dict(arguments))
+        options = backend.parse_options(dict(arguments))
         for name in self.arguments:
             if name not in options.__dict__ and name not in self.signature:
                 raise KeyError(f"Keyword argument {name} was specified but unrecognised")
