@@ -22,9 +22,9 @@ from smemcheck import __version__
 from smemcheck.verify.commands import record, verdict, verify_and_exit
 
 if TYPE_CHECKING:
-    from smemcheck.compiler import Progress
     from smemcheck.config import Settings
     from smemcheck.model import Report
+    from smemcheck.report import View
 
 _FOUND, _FAILED = 1, 2
 _FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
@@ -127,13 +127,16 @@ def check(paths: tuple[str, ...], **options: Any) -> None:
     """Judge every config of every kernel under PATH... ("-" reads a file from standard input)."""
     with _errors_said(options["traceback"]), _standard_input(paths) as found:
         from smemcheck.pipeline import check as run
+        from smemcheck.terminal import terminal
 
         settings = _settings(found, options)
-        with _progress_shown(quiet=options["quiet"]) as progress:
+        view = _view(options, lowered=True)
+        is_watched = sys.stdout.isatty() and options["format_"] == "text" and view.detail and not options["statistics"]
+        with terminal(quiet=options["quiet"], view=view if is_watched else None) as shown:
             if options["verify"] or options["verify_with"]:
-                verify_and_exit(found, settings, options, progress)
-            report = run(found, settings, progress)
-        _finish(report, settings, options, lowered=True)
+                verify_and_exit(found, settings, options, shown.progress)
+            report = run(found, settings, shown.progress, watch=shown.watch)
+        _finish(report, settings, options, dataclasses.replace(view, seen=shown.seen))
 
 
 @cli.command()
@@ -145,7 +148,7 @@ def sites(paths: tuple[str, ...], **options: Any) -> None:
         from smemcheck.pipeline import sites as run
 
         settings = _settings(found, {**options, "no_launches": not options["launches"]})
-        _finish(run(found, settings), settings, options, lowered=False)
+        _finish(run(found, settings), settings, options, _view(options, lowered=False))
 
 
 @cli.command()
@@ -260,7 +263,7 @@ def _local_targets() -> tuple[str, ...]:
     return tuple(name for name in local_architectures() if name in targets())
 
 
-def _finish(report: Report, settings: Settings, options: dict[str, Any], *, lowered: bool) -> NoReturn:
+def _finish(report: Report, settings: Settings, options: dict[str, Any], view: View) -> NoReturn:
     """Take the baseline into account, print, write the other outputs, and exit."""
     if options["write_baseline"]:
         from smemcheck.rules.baseline import write_baseline
@@ -271,22 +274,35 @@ def _finish(report: Report, settings: Settings, options: dict[str, Any], *, lowe
         from smemcheck.rules.baseline import unknown_findings
 
         report = dataclasses.replace(report, findings=unknown_findings(settings.baseline, report))
-    _print(report, options, lowered=lowered)
+    _print(report, options, view)
     counts = [finding for finding in report.findings if finding.severity.rank >= settings.fail_on.rank]
     sys.exit(_FOUND if counts and not options["exit_zero"] else 0)
 
 
-def _print(report: Report, options: dict[str, Any], *, lowered: bool) -> None:
-    from smemcheck.errors import UsageError
-    from smemcheck.report import WIDTH_OF_A_FILE, View, rendered
+def _view(options: dict[str, Any], *, lowered: bool) -> View:
+    """How standard output is looked at."""
+    from smemcheck.report import WIDTH_OF_A_FILE, View
 
-    folder = Path.cwd().as_posix()
+    is_terminal = sys.stdout.isatty()
+    return View(
+        Path.cwd().as_posix(),
+        color=is_terminal and not os.environ.get("NO_COLOR"),
+        width=shutil.get_terminal_size().columns if is_terminal else WIDTH_OF_A_FILE,
+        detail=0 if options["quiet"] else 2 if options["verbose"] else 1,
+        lowered=lowered,
+    )
+
+
+def _print(report: Report, options: dict[str, Any], view: View) -> None:
+    from smemcheck.errors import UsageError
+    from smemcheck.report import View, rendered
+
     for output in options["outputs"]:
         format_, separator, path = output.partition(":")
         if format_ not in _FORMATS or not separator or not path:
             raise UsageError(f"--output {output}: must be FORMAT:FILE, with a format of {', '.join(_FORMATS)}")
         try:
-            Path(path).write_text(rendered(report, format_, View(folder, lowered=lowered)), encoding="utf-8")
+            Path(path).write_text(rendered(report, format_, View(view.folder, lowered=view.lowered)), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--output {output}: the file cannot be written: {error.strerror}") from None
     if options["statistics"]:
@@ -294,14 +310,6 @@ def _print(report: Report, options: dict[str, Any], *, lowered: bool) -> None:
 
         sys.stdout.write(statistics_text(report))
     else:
-        terminal = sys.stdout.isatty()
-        view = View(
-            folder,
-            color=terminal and not os.environ.get("NO_COLOR"),
-            width=shutil.get_terminal_size().columns if terminal else WIDTH_OF_A_FILE,
-            detail=0 if options["quiet"] else 2 if options["verbose"] else 1,
-            lowered=lowered,
-        )
         sys.stdout.write(rendered(report, options["format_"], view))
     sys.stdout.flush()
 
@@ -316,21 +324,6 @@ def _standard_input(paths: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         file = Path(folder, "stdin.py")
         file.write_bytes(sys.stdin.buffer.read())
         yield tuple(str(file) if path == "-" else path for path in paths)
-
-
-@contextmanager
-def _progress_shown(*, quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar on stderr, where that is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 @contextmanager

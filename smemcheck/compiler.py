@@ -26,6 +26,8 @@ Lower: TypeAlias = Callable[[Sequence[Job]], Iterable[tuple[int, Outcome]]]
 Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
 """What one Triton says of every distinct job, its version, and what the user should know of how it went."""
 
+Heard: TypeAlias = Callable[[Job, Outcome], None]
+
 _MOST_EARLY = 256  # workers that are started for kernels which were only seen from afar
 
 
@@ -59,17 +61,17 @@ class Compiler:
             )
             self._opened().start(kernels, targets, next((one for one, _ in environments.most_common(1)), ()))
 
-    def ask(self, jobs: Sequence[Job]) -> Answer:
-        """What the compiler says of these jobs."""
+    def ask(self, jobs: Sequence[Job], heard: Heard | None = None) -> Answer:
+        """What the compiler says of these jobs; ``heard`` is told of each as it comes."""
         outcomes: dict[Job, Outcome] = {}
         version = (installed_triton() if self._python == sys.executable else None) or ""
         notes: tuple[str, ...] = ()
         if self._lower:
-            outcomes = self._collected(jobs, self._lower(jobs))
+            outcomes = self._collected(jobs, self._lower(jobs), heard)
         elif jobs or not version:
             pool = self._opened()
             version = version or pool.triton_version() or ""
-            outcomes = self._collected(jobs, pool.run(jobs))
+            outcomes = self._collected(jobs, pool.run(jobs), heard)
             notes = pool.notes
         answered = (outcome.triton for outcome in outcomes.values() if not isinstance(outcome, Unknown))
         return outcomes, next(answered, "") or version, notes
@@ -81,10 +83,14 @@ class Compiler:
             self._pool = pool_for(self._settings, self._python)
         return self._pool
 
-    def _collected(self, jobs: Sequence[Job], answers: Iterable[tuple[int, Outcome]]) -> dict[Job, Outcome]:
+    def _collected(
+        self, jobs: Sequence[Job], answers: Iterable[tuple[int, Outcome]], heard: Heard | None
+    ) -> dict[Job, Outcome]:
         outcomes: dict[Job, Outcome] = {}
         for number, (index, outcome) in enumerate(answers, start=1):
             outcomes[jobs[index]] = outcome
+            if heard:
+                heard(jobs[index], outcome)
             if self._progress:
                 self._progress("configs lowered", number, len(jobs))
         return outcomes

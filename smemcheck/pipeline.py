@@ -16,6 +16,7 @@ from typing import Any
 
 import smemcheck
 from smemcheck.compiler import Answer, Compiler, Lower, Progress, installed_triton
+from smemcheck.completed import Completed, Watch
 from smemcheck.config import Settings
 from smemcheck.errors import UsageError
 from smemcheck.model import (
@@ -43,7 +44,7 @@ _MOST_RETRIES = 6  # further assumptions that are tried for one specialisation
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """A result to be: a config of a site under a specialisation on a target, and the job that will answer it."""
 
     site: int
@@ -54,9 +55,15 @@ class _Row:
 
 
 def check(
-    paths: Sequence[str], settings: Settings, progress: Progress | None = None, lower: Lower | None = None
+    paths: Sequence[str],
+    settings: Settings,
+    progress: Progress | None = None,
+    lower: Lower | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Judge every config of every kernel under the paths. ``lower`` stands in for the compiler in tests.
+
+    ``watch`` is told of kernels as they are done, of none where several Tritons are asked.
 
     Raises :class:`~smemcheck.errors.UsageError` for input that cannot be used; anything else becomes part of the report.
     """
@@ -79,7 +86,12 @@ def check(
         report, project, files = _read(paths, settings, targets, recorded, kept.parts if kept else ())
         report, unspecialized = _specialize(report, project, settings, recorded)
         rows = _rows(report, unspecialized, project, settings)
-        report, rows, first = _retried(report, rows, project, settings, lambda asked: compiler.ask(_jobs(asked)))
+        completed = Completed(
+            report, rows, lambda row, known: _result(row, known, rules.judge), None if pythons[1:] else watch
+        )
+        report, rows, first = _retried(
+            report, rows, project, settings, lambda asked: compiler.ask(_jobs(asked), completed.note)
+        )
     answers = [first]
     for python in pythons[1:]:
         with Compiler(settings, python, progress, lower) as compiler:
@@ -202,7 +214,7 @@ def _specialize(
     return replace(report, specializations=tuple(specialized), problems=(*report.problems, *lost)), unknown
 
 
-def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project: Any, settings: Settings) -> list[_Row]:
+def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project: Any, settings: Settings) -> list[Row]:
     """One row a result, in the order of the source, or of the recorded lines where those ask for single configs."""
     rows = [
         row
@@ -210,13 +222,13 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
         for row in _rows_of(report, specialized, index, project, settings)
     ]
     rows += [
-        _Row(index, None, target, config, unknown)
+        Row(index, None, target, config, unknown)
         for index, unknown in unspecialized
         for target in report.targets
         for config in _configs(report.sites[index], target)
     ]
 
-    def order(row: _Row) -> tuple[int, int]:
+    def order(row: Row) -> tuple[int, int]:
         if row.specialization is None:
             return 0, row.site
         specialization = report.specializations[row.specialization].specialization
@@ -225,7 +237,7 @@ def _rows(report: Report, unspecialized: Sequence[tuple[int, Unknown]], project:
     return sorted(rows, key=order)
 
 
-def _with_heuristics(report: Report, rows: Sequence[_Row]) -> Report:
+def _with_heuristics(report: Report, rows: Sequence[Row]) -> Report:
     """The report, its specialisations with the values that heuristics give whatever the config."""
     settled: dict[int, dict[str, Any]] = {}
     given = [
@@ -254,8 +266,8 @@ def _typed(value: Any) -> tuple[type, Any]:
 
 
 def _retried(
-    report: Report, rows: list[_Row], project: Any, settings: Settings, ask: Callable[[Sequence[_Row]], Answer]
-) -> tuple[Report, list[_Row], Answer]:
+    report: Report, rows: list[Row], project: Any, settings: Settings, ask: Callable[[Sequence[Row]], Answer]
+) -> tuple[Report, list[Row], Answer]:
     """The report, its rows and what the compiler says, with other assumptions where none of a specialisation's configs compiles.
 
     Each further assumption is tried on the first config that was refused. A specialisation for which nothing compiles stays.
@@ -274,7 +286,7 @@ def _retried(
     changed: dict[int, Specialization] = {}
     further: set[int] = set()
     for _ in range(_MOST_RETRIES):
-        attempts: list[tuple[int, Specialization, _Row]] = []
+        attempts: list[tuple[int, Specialization, Row]] = []
         for index, others in pending.items():
             site = report.specializations[index].site
             other = next((other for other in others if (site, other) not in known), None)
@@ -304,7 +316,7 @@ def _retried(
     report = replace(report, specializations=tuple(specialized))
     fresh = {i: list(_rows_of(report, report.specializations[i], i, project, settings)) for i in changed}
     more_outcomes, _, more = ask([row for made in fresh.values() for row in made if row.job not in outcomes])
-    placed: list[_Row] = []
+    placed: list[Row] = []
     for row in rows:
         if row.specialization not in changed:
             placed.append(row)
@@ -313,11 +325,11 @@ def _retried(
     return report, placed, (outcomes | more_outcomes, version, tuple(dict.fromkeys((*notes, *more))))
 
 
-def _refused(report: Report, rows: Sequence[_Row], outcomes: Mapping[Job, Outcome]) -> dict[int, tuple[_Row, Failure]]:
+def _refused(report: Report, rows: Sequence[Row], outcomes: Mapping[Job, Outcome]) -> dict[int, tuple[Row, Failure]]:
     """Specialisations of which the compiler refuses every config for what was assumed: the first such row, and why."""
     from smemcheck.specialize.retry import may_retry
 
-    found: dict[int, tuple[_Row, Failure] | None] = {}
+    found: dict[int, tuple[Row, Failure] | None] = {}
     for row in rows:
         if row.specialization is None or not isinstance(row.job, Job):
             continue
@@ -330,7 +342,7 @@ def _refused(report: Report, rows: Sequence[_Row], outcomes: Mapping[Job, Outcom
     return {index: first for index, first in found.items() if first is not None}
 
 
-def _again(report: Report, row: _Row, specialization: Specialization, project: Any) -> Iterator[_Row]:
+def _again(report: Report, row: Row, specialization: Specialization, project: Any) -> Iterator[Row]:
     """The row under another specialisation, unless something in it cannot be bound then."""
     from smemcheck.specialize import bind
 
@@ -342,7 +354,7 @@ def _again(report: Report, row: _Row, specialization: Specialization, project: A
 
 def _rows_of(
     report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
-) -> Iterator[_Row]:
+) -> Iterator[Row]:
     from smemcheck.specialize import bind, on_target, prune
 
     site, specialization = report.sites[specialized.site], specialized.specialization
@@ -359,14 +371,14 @@ def _rows_of(
             kept = configs if isinstance(pruned, Unknown) else pruned
         for config in (*configs, *(made for made in kept if made not in configs)):
             if config not in kept:
-                yield _Row(specialized.site, index, target, config, _DROPPED)
+                yield Row(specialized.site, index, target, config, _DROPPED)
                 continue
             if isinstance(kernel, Unknown):
-                yield _Row(specialized.site, index, target, config, kernel)
+                yield Row(specialized.site, index, target, config, kernel)
                 continue
             bound = _guarded(site, bind, site, specialization, config, target, project)
             job = bound if isinstance(bound, Unknown) else Job(kernel, bound, config, target, settings.registers)
-            yield _Row(specialized.site, index, target, config, job)
+            yield Row(specialized.site, index, target, config, job)
 
 
 _DROPPED = Verdict(VerdictKind.PRUNED, "early_config_prune", "the author's early_config_prune drops it for this launch")
@@ -401,12 +413,12 @@ def _others(
     return tuple(found)
 
 
-def _jobs(rows: Sequence[_Row]) -> list[Job]:
+def _jobs(rows: Sequence[Row]) -> list[Job]:
     """What the rows ask the compiler, each job once."""
     return list(dict.fromkeys(row.job for row in rows if isinstance(row.job, Job)))
 
 
-def _result(row: _Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, Target, Config], Verdict]) -> Result:
+def _result(row: Row, outcomes: dict[Job, Outcome], judge: Callable[[Outcome, Target, Config], Verdict]) -> Result:
     if isinstance(row.job, Unknown):
         verdict = Verdict(VerdictKind.UNKNOWN, None, row.job.reason)
         return Result(row.site, row.specialization, row.target.name, row.config, verdict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smemcheck.model import Report
+from smemcheck.model import Report, Site
 
 WIDTH_OF_A_FILE = 160
 """Columns of text that goes to a file or a pipe."""
@@ -17,7 +17,8 @@ class View:
     """How a reader looks at a report.
 
     ``folder`` is what paths are shown relative to; ``color``, ``width`` (columns) and ``detail`` (0 findings only, 1 with
-    tables, 2 with every assumption) are for text; ``lowered`` is false for what the source stages alone say.
+    tables, 2 with every assumption) are for text; ``lowered`` is false for what the source stages alone say. ``seen`` is
+    what the reader was shown of kernels while the compiler worked (:func:`rendered_site`), which is not shown again.
     """
 
     folder: str
@@ -25,6 +26,14 @@ class View:
     width: int = WIDTH_OF_A_FILE
     detail: int = 1
     lowered: bool = True
+    seen: frozenset[str] = frozenset()
+
+
+def rendered_site(report: Report, site: Site, view: View) -> str:
+    """The table of one site as text, of a report that has no other results."""
+    from smemcheck.report import text
+
+    return text.render_site(report, site, folder=view.folder, color=view.color, width=view.width, detail=view.detail)
 
 
 def rendered(report: Report, format_: str, view: View) -> str:
@@ -34,7 +43,14 @@ def rendered(report: Report, format_: str, view: View) -> str:
 
         if not view.lowered:
             return text.render_sites(report, folder=view.folder, color=view.color, width=view.width)
-        return text.render(report, folder=view.folder, color=view.color, width=view.width, detail=view.detail)
+        return text.render(
+            report,
+            folder=view.folder,
+            color=view.color,
+            width=view.width,
+            detail=view.detail,
+            without=view.seen,
+        )
     if format_ == "json":
         from smemcheck.report import json_report
 

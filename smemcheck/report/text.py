@@ -42,23 +42,27 @@ _STYLE_OF_VERDICT = {
 _STYLE_OF_SEVERITY = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def render(report: Report, *, folder: str, color: bool, width: int, detail: int = 1) -> str:
+def render(
+    report: Report,
+    *,
+    folder: str,
+    color: bool,
+    width: int,
+    detail: int = 1,
+    without: frozenset[str] = frozenset(),
+) -> str:
     """The whole report as text.
 
     Paths are shown relative to ``folder``. ``detail`` 0 leaves the tables out, 2 adds every assumption with its reason.
+    What :func:`render_site` gave, if it is in ``without``, is left out.
     """
-    console = Console(
-        file=io.StringIO(),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        width=width,
-        highlight=False,
-        legacy_windows=False,
-    )
+    tables: list[str] = []
     if detail:
         every = replace(report, results=(*report.results, *(row for other in report.others for row in other.results)))
         for site, results in zip(report.sites, results_by_site(every), strict=True):
-            _print_site(console, report, site, results, folder, detail)
+            about = replace(report, results=tuple(results))
+            tables.append(render_site(about, site, folder=folder, color=color, width=width, detail=detail))
+    console = _console(color=color, width=width)
     for finding in report.findings:
         console.print(_finding_line(finding, folder), soft_wrap=True)
     if report.findings:
@@ -66,18 +70,19 @@ def render(report: Report, *, folder: str, color: bool, width: int, detail: int 
     for note in report.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     console.print(summary(report, folder), markup=False, soft_wrap=True)
+    return "".join(table for table in tables if table not in without) + _text_of(console)
+
+
+def render_site(report: Report, site: Site, *, folder: str, color: bool, width: int, detail: int) -> str:
+    """The part of :func:`render` that is about one site; the report has no results of others."""
+    console = _console(color=color, width=width)
+    _print_site(console, report, site, report.results, folder, detail)
     return _text_of(console)
 
 
 def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str:
     """What ``smemcheck sites`` shows: every kernel with its configs for each target."""
-    console = Console(
-        file=io.StringIO(),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        width=width,
-        highlight=False,
-    )
+    console = _console(color=color, width=width)
     for site in report.sites:
         console.print(_heading(site, folder), soft_wrap=True)
         for names, answer in _same_answers(site):
@@ -92,6 +97,17 @@ def render_sites(report: Report, *, folder: str, color: bool, width: int) -> str
         console.print(_finding_line(finding, folder), soft_wrap=True)
     console.print(summary(report, folder), markup=False, soft_wrap=True)
     return _text_of(console)
+
+
+def _console(*, color: bool, width: int) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        width=width,
+        highlight=False,
+        legacy_windows=False,
+    )
 
 
 def _print_site(

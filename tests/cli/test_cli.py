@@ -36,7 +36,7 @@ def settings_seen(monkeypatch) -> list[Settings]:
     """The story stands in for the pipeline's answer; what it was asked with is kept."""
     seen: list[Settings] = []
 
-    def answer(paths, settings: Settings, progress=None) -> Report:
+    def answer(paths, settings: Settings, progress=None, watch=None) -> Report:
         seen.append(settings)
         return story()
 
