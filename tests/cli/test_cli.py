@@ -73,7 +73,7 @@ def test_findings_at_or_above_the_level_fail(run, settings_seen, level: str, cod
 def test_findings_below_the_level_do_not_fail(run, monkeypatch) -> None:
     made = story()
     warnings = tuple(finding for finding in made.findings if finding.rule == "SMC302")
-    monkeypatch.setattr(pipeline, "check", lambda *_: replace(made, findings=warnings))
+    monkeypatch.setattr(pipeline, "check", lambda *_, **__: replace(made, findings=warnings))
     assert run(".").exit_code == 0
     assert run(".", "--fail-on", "warning").exit_code == 1
 
@@ -148,7 +148,7 @@ def test_a_broken_pyproject_is_one_sentence(run, tmp_path: Path) -> None:
 
 
 def test_an_internal_error_is_one_sentence_that_says_how_to_report_it(run, monkeypatch) -> None:
-    def broken(*_):
+    def broken(*_, **__):
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(pipeline, "check", broken)
