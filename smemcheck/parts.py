@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from smemcheck.cache.reports import Basis, Kept
 from smemcheck.config import Settings
-from smemcheck.model import Report, Site, SiteKind
+from smemcheck.model import Report, Result, Site, SiteKind
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.module import Module
 from smemcheck.source.shared_lists import changes_in, list_names
+from smemcheck.specialize.recorded import RecordedSpecializations
 
 
 def parts_of(
@@ -84,15 +85,59 @@ def _kernels(module: Module, sites: Iterable[Site]) -> set[str]:
     return names
 
 
-def with_kept(report: Report, kept: Kept | None, files: Sequence[str]) -> Report:
-    """The new report with the parts of an earlier one that still hold, in the order of a report made at once."""
+def apart_from_lines(
+    kept: Kept | None, recorded: Sequence[RecordedSpecializations]
+) -> tuple[Kept | None, Sequence[RecordedSpecializations]]:
+    """The parts that hold whatever recorded lines the other kernels get, and the lines that are for those others.
+
+    A line goes to one of the kernels of its name. So kernels of one name are read again together; that no changed or new
+    file has a kernel of a kept name is part of what parts rest on.
+    """
+    if kept is None or not recorded:
+        return kept, recorded
+    parts = dict(kept.parts)
+    by_path: dict[str, set[str]] = defaultdict(set)
+    for site in kept.report.sites:
+        by_path[site.position.path].add(site.kernel_name)
+    while True:
+        again = set().union(*(names for path, names in by_path.items() if path not in parts))
+        mixed = [path for path in parts if not by_path[path].isdisjoint(again)]
+        if not mixed:
+            break
+        for path in mixed:
+            del parts[path]
+    names = set().union(*(by_path[path] for path in parts))
+    lines = [
+        replace(file, by_kernel={name: found for name, found in file.by_kernel.items() if name not in names})
+        for file in recorded
+    ]
+    return (replace(kept, parts=parts), lines) if parts else (None, recorded)
+
+
+def with_kept(
+    report: Report, kept: Kept | None, files: Sequence[str], recorded: Sequence[RecordedSpecializations] = ()
+) -> Report:
+    """The new report with the parts of an earlier one that still hold, in the order of a report made at once.
+
+    That is the order of the ``files``; what is a site because of a ``recorded`` line has the order of the lines, as results
+    for single configs have.
+    """
     if kept is None:
         return report
     order = {path: index for index, path in enumerate(files)}
+    asked = {
+        name: index for index, name in enumerate(dict.fromkeys(name for file in recorded for name in file.by_kernel))
+    }
+
+    def place(site: Site) -> tuple[bool, int]:
+        if site.kind is SiteKind.LAUNCH and recorded:
+            return True, asked.get(site.kernel_name, len(asked))
+        return site.kind is SiteKind.LAUNCH, order.get(site.position.path, len(order))
+
     both = (report, kept.report)
     sites = [(0, index, site) for index, site in enumerate(report.sites)]
     sites += [(1, index, site) for index, site in enumerate(kept.report.sites) if site.position.path in kept.parts]
-    sites.sort(key=lambda entry: (entry[2].kind is SiteKind.LAUNCH, order.get(entry[2].position.path, len(order))))
+    sites.sort(key=lambda entry: place(entry[2]))
     site_numbers = {(which, index): number for number, (which, index, _) in enumerate(sites)}
     specialized = [
         (which, index, replace(one, site=site_numbers[which, one.site]))
@@ -112,12 +157,17 @@ def with_kept(report: Report, kept: Kept | None, files: Sequence[str]) -> Report
         for result in whole.results
         if (which, result.site) in site_numbers
     ]
+    lines = [(one.config and one.recorded_line) or 0 for one in (entry[2].specialization for entry in specialized)]
+
+    def turn(result: Result) -> tuple[int, int]:
+        return 0 if result.specialization is None else lines[result.specialization], result.site
+
     problems = [*report.problems, *(p for p in kept.report.problems if p.position.path in kept.parts)]
     return replace(
         report,
         triton=report.triton or kept.report.triton,
         sites=tuple(site for _, _, site in sites),
         specializations=tuple(one for _, _, one in specialized),
-        results=tuple(sorted(results, key=lambda result: result.site)),
+        results=tuple(sorted(results, key=turn)),
         problems=tuple(sorted(problems, key=lambda problem: order.get(problem.position.path, len(order)))),
     )

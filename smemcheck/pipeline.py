@@ -72,19 +72,20 @@ def check(
     if whole:
         return whole
     from smemcheck import rules
-    from smemcheck.parts import parts_of, with_kept
+    from smemcheck.parts import apart_from_lines, parts_of, with_kept
     from smemcheck.specialize.recorded import read_recorded
 
     recorded = [read_recorded(path) for path in settings.specializations]
     targets = _targets(paths, settings)
-    # Recorded lines are dealt out over all kernels, so then no kernel's part stands alone.
-    kept = store.kept() if store and not recorded else None
+    # What is judged besides what recorded lines name depends on all of them, so then no kernel's part stands alone.
+    has_parts = all(file.names_configs for file in recorded)
+    kept, lines = apart_from_lines(store.kept() if store and has_parts else None, recorded)
     pythons = _interpreters(settings)
     with Compiler(settings, pythons[0], progress, lower) as compiler:
         if kept is None:
             compiler.start(paths, targets, recorded)
-        report, project, files = _read(paths, settings, targets, recorded, kept.parts if kept else ())
-        report, unspecialized = _specialize(report, project, settings, recorded)
+        report, project, files = _read(paths, settings, targets, lines, kept.parts if kept else ())
+        report, unspecialized = _specialize(report, project, settings, lines)
         rows = _rows(report, unspecialized, project, settings)
         completed = Completed(
             report, rows, lambda row, known: _result(row, known, rules.judge), None if pythons[1:] else watch
@@ -104,10 +105,10 @@ def check(
         notes=(*report.notes, *dict.fromkeys(note for _, _, notes in answers for note in notes)),
         others=_others(pythons, [version for _, version, _ in answers], results),
     )
-    report = rules.doubted(with_kept(report, kept, files))
+    report = rules.doubted(with_kept(report, kept, files, recorded))
     report = replace(report, findings=rules.findings(report, settings))
     if store:
-        parts = {} if recorded else parts_of(report, files, paths, project, settings, kept)
+        parts = {} if not has_parts else parts_of(report, files, paths, project, settings, kept)
         used, listed = project.project.dependencies()
         if kept:
             used, listed = [*used, *kept.files], [*listed, *kept.folders]

@@ -1,5 +1,6 @@
 """One file changed: what the others' kernels say is read back, and the report is the one that a run from nothing gives."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,8 +81,14 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def run(package: Path, cache: bool = True) -> dict:
-    settings = Settings(targets=("sm_90",), jobs=1, cache=cache, cache_directory=str(package.parents[1] / "cache"))
+def run(package: Path, cache: bool = True, recorded: tuple[str, ...] = ()) -> dict:
+    settings = Settings(
+        targets=("sm_90",),
+        jobs=1,
+        cache=cache,
+        cache_directory=str(package.parents[1] / "cache"),
+        specializations=recorded,
+    )
     report: Report = pipeline.check([str(package)], settings)
     assert report.results
     said = document(report)
@@ -121,6 +128,85 @@ def test_after_a_change(edit, package, read):
     assert again <= set(read)
     assert kept.isdisjoint(read)
     assert incremental == run(package, cache=False)
+
+
+def line(kernel: str, file: str, block: int, *pointers: str) -> str:
+    signature = {**dict.fromkeys(pointers, "*fp16"), "BLOCK": "constexpr"} | ({"n": "i32"} if "y" in pointers else {})
+    config = {"kwargs": {}, "num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
+    if "y" in pointers:
+        config["kwargs"] = {"BLOCK": block}
+    constexprs = {} if "y" in pointers else {"BLOCK": block}
+    path = f"/elsewhere/pkg/{file}.py"
+    return json.dumps(
+        {"kernel": kernel, "path": path, "signature": signature, "constexprs": constexprs, "config": config}
+    )
+
+
+LINES = [
+    line("second", "second", 32, "x", "y"),
+    line("plain", "plain", 16, "x"),
+    line("first", "first", 64, "x", "y"),
+    line("nowhere", "second", 16, "x"),
+    line("plain", "plain", 32, "x"),
+    line("second", "second", 64, "x", "y"),
+    line("third", "third", 64, "x", "y"),
+]
+THIRD = COPY.format(name="third", blocks="FIRST")
+RECORDED_EDITS = {
+    "a kernel": (EDITS["a kernel"][0], {"first.py"}, {"second.py", "plain.py"}),
+    "the kernel of a line between others": ({"plain": PLAIN + "# changed\n"}, {"plain.py"}, {"first.py", "second.py"}),
+    "a list that kernels import": EDITS["a list that kernels import"],
+    "a kernel goes": EDITS["a kernel goes"],
+    "a kernel comes for a line that had none": ({"third": THIRD}, {"third.py"}, {"first.py", "plain.py"}),
+    "a second kernel of a name": ({"third": PLAIN}, {"plain.py", "third.py"}, {"first.py"}),
+    "a kernel moves": ({"plain": "", "third": PLAIN}, {"plain.py", "third.py"}, {"first.py"}),
+    "a kernel is renamed": ({"first": THIRD}, {"first.py"}, {"plain.py"}),
+    "nothing that matters": EDITS["nothing that matters"],
+}
+
+
+@pytest.mark.parametrize("edit", RECORDED_EDITS)
+def test_after_a_change_under_recorded_lines(edit, package, read):
+    texts, again, kept = RECORDED_EDITS[edit]
+    recorded = package.parent / "seen.jsonl"
+    recorded.write_text("\n".join(LINES) + "\n")
+    time.sleep(_TICK)
+    first = run(package, recorded=(str(recorded),))
+    assert {result["verdict"] for result in first["results"]} >= {"fits", "unknown"}
+    edited(package, **texts)
+    read.clear()
+    incremental = run(package, recorded=(str(recorded),))
+    assert again <= set(read)
+    assert kept.isdisjoint(read)
+    assert incremental == run(package, cache=False, recorded=(str(recorded),))
+
+
+def test_kernels_of_one_name_are_read_again_together(package, read):
+    """Which of them a line is about depends on all of them."""
+    recorded = package.parent / "seen.jsonl"
+    recorded.write_text("\n".join(LINES) + "\n")
+    (package / "third.py").write_text(PLAIN)
+    time.sleep(_TICK)
+    run(package, recorded=(str(recorded),))
+    edited(package, third="import torch\n")
+    read.clear()
+    incremental = run(package, recorded=(str(recorded),))
+    assert {"third.py", "plain.py"} <= set(read)
+    assert "first.py" not in read
+    assert incremental == run(package, cache=False, recorded=(str(recorded),))
+
+
+def test_other_lines_are_another_question(package, read):
+    recorded = package.parent / "seen.jsonl"
+    recorded.write_text("\n".join(LINES) + "\n")
+    time.sleep(_TICK)
+    run(package, recorded=(str(recorded),))
+    recorded.write_text("\n".join(LINES[1:]) + "\n")
+    time.sleep(_TICK)
+    read.clear()
+    incremental = run(package, recorded=(str(recorded),))
+    assert {"first.py", "second.py", "plain.py"} <= set(read)
+    assert incremental == run(package, cache=False, recorded=(str(recorded),))
 
 
 TEST = "import torch\nfrom pkg.plain import plain\n\ndef test_plain():\n    plain[(1,)](torch.empty(64), BLOCK={})\n"
