@@ -62,7 +62,7 @@ class Project:
 
     def reach(self, paths: Iterable[str]) -> tuple[set[str], set[str]]:
         """What the modules in ``paths`` led to so far: files, these included, and parts of the module names looked for."""
-        files = {os.path.realpath(path) for path in paths}
+        files = {path if path in self._modules else os.path.realpath(path) for path in paths}
         last = files
         while last := set().union(*(self._imports.get(path, ()) for path in last)) - files:
             files = files | last
