@@ -70,6 +70,7 @@ class ExampleInterpreter(Interpreter):
         self.thresholds: dict[tuple[int, int], None] = {}  # numbers of the example, and what they are compared with
         self.layers: dict[str, Instance] = {}  # examples that the methods of an object share
         self.failed = False  # it ended in an exception
+        self.end: Hashable = None  # equal for runs that ended in the same exception at the same place, as many launches behind
         self.solved: dict[int, int] = {}  # sizes that failed a check, and what would have passed
         self.dtype_groups: set[str] = set()
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
@@ -194,6 +195,13 @@ class ExampleInterpreter(Interpreter):
         super().step(place)
         if self._patience is not None and self.steps > self._patience:
             raise Blocked(Obstacle("it goes on for long and launches nothing", place))
+
+    def ended_by(self, exception: Exception) -> None:
+        """Note the exception that ended the run."""
+        place = exception.obstacle.place if isinstance(exception, Blocked) else getattr(exception, "place", None)
+        where: Hashable = id(place.node) if isinstance(place, Place) else place
+        self.failed = True
+        self.end = type(exception), str(exception), where, len(self.launches)
 
     def launch(self, kernel: KernelValue, call: Call, outer: Any) -> None:
         """Note a launch: bind its arguments to the kernel's parameters, as ``JITFunction.run`` does."""

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +34,8 @@ _MOST_STEPS = 80_000  # of the runs of one entry
 MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
+_RANKS = 4, 3, 2  # of tensors that the code does not tell the rank of, as they are tried
+_ALIKE = 2  # plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
 _DIMENSIONS = ((64, 0), (128, 0), (32, 0), (256, 0), (64, 128), (128, 256), (16, 0), (512, 0))
@@ -128,6 +130,7 @@ class _Exploration:
     found: dict[tuple[str, int], list[Recorded]] = field(default_factory=lambda: defaultdict(list))
     kinds: dict[tuple[str, int], set[Hashable]] = field(default_factory=lambda: defaultdict(set))
     rank: int | None = None  # of tensors, with which it runs
+    regardless: Counter[Hashable] = field(default_factory=Counter)  # where plans ended with every rank, and how many did
     solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
     resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
     cases: Sequence[Case] = ()  # what it is called with where it is a test
@@ -228,7 +231,7 @@ class Launches:
             return None
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension, values=values))
         if changed not in exploration.resized:
-            exploration.resized[changed] = self._kept(self._run(exploration, changed)[0])
+            exploration.resized[changed] = self._kept(self._run(exploration, changed))
         kinds = launch.kinds(plan)
         for other in exploration.resized[changed]:
             shown = not values or values in other.arguments.values()
@@ -312,33 +315,38 @@ class Launches:
             yield from (one for one, free in _other_dtypes(plan, interpreter) if not free)
 
     def _fitting(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
-        """A run of the plan; when it raises without a launch, the same with tensors of other ranks."""
+        """A run of the plan; when it raises, the same with tensors of other ranks, unless it is known that these end there too."""
         rank = exploration.rank if plan.case is None else plan.sizes.rank  # a test makes its tensors itself
         if rank is not None:
             plan = replace(plan, sizes=replace(plan.sizes, rank=rank))
-            return self._run(exploration, plan)[0], plan
+            return self._run(exploration, plan), plan
         first: tuple[ExampleInterpreter, Plan] | None = None
-        for rank in (4, 3, 2):
+        ends: set[Hashable] = set()
+        for rank in _RANKS:
             attempt = replace(plan, sizes=replace(plan.sizes, rank=rank))
-            interpreter, raised = self._run(exploration, attempt)
-            if interpreter.launches and not raised:
+            interpreter = self._run(exploration, attempt)
+            if interpreter.launches and not interpreter.failed:
                 exploration.rank = rank
                 return interpreter, attempt
             if first is None or len(interpreter.launches) > len(first[0].launches):
                 first = interpreter, attempt
-            if not raised:
+            if not interpreter.failed or exploration.regardless[interpreter.end] >= _ALIKE:
                 break
+            ends.add(interpreter.end)
+        else:
+            if len(ends) == 1:
+                exploration.regardless.update(ends)
         assert first is not None
         return first
 
-    def _run(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, bool]:
+    def _run(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
         """One run; once more when a size failed a check that tells which one passes."""
         solved = exploration.solved
         interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
         solved.update(interpreter.solved)
         if _solved(plan.sizes, interpreter.solved) != plan.sizes:
             interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
-        return interpreter, interpreter.failed
+        return interpreter
 
     def _interpreter(self, plan: Plan) -> ExampleInterpreter:
         return ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
@@ -349,15 +357,15 @@ class Launches:
             interpreter.case = exploration.cases[plan.case]
         try:
             start(interpreter, exploration.entry)
-        except (Raised, Blocked, RecursionError):  # launches made before that point count
-            interpreter.failed = True
+        except (Raised, Blocked, RecursionError) as exception:  # launches made before that point count
+            interpreter.ended_by(exception)
         except (
             ArithmeticError,
             LookupError,
             TypeError,
             ValueError,
-        ):  # an example that makes no sense costs its run only
-            interpreter.failed = True
+        ) as exception:  # an example that makes no sense costs its run only
+            interpreter.ended_by(exception)
         exploration.consulted_target |= interpreter.consulted_target
         return interpreter
 
