@@ -198,7 +198,10 @@ def defaults_of(interpreter: Interpreter, parameters: cst.Parameters, frame: Fra
 
 def make_lambda(interpreter: Interpreter, node: cst.Lambda, frame: Frame) -> UserFunction:
     """A lambda as a value."""
-    return UserFunction("<lambda>", node, frame.unit, frame.module, frame, defaults_of(interpreter, node.params, frame))
+    parent = None if frame.kind == "module" else frame
+    return UserFunction(
+        "<lambda>", node, frame.unit, frame.module, parent, defaults_of(interpreter, node.params, frame)
+    )
 
 
 def make_super(frame: Frame, place: Place) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -49,6 +49,25 @@ def touched(statement: Statement) -> list[str]:
     return sorted(binds(statement) | changed)
 
 
+def makes_container(statement: Statement) -> bool:
+    """Whether a statement does nothing but bind one name to a list, set or dict that it writes out, so that no other name has it."""
+    try:
+        line = statement.unit.tree.body
+    except SyntaxProblem:
+        return False
+    if len(line) != 1 or not isinstance(line[0], cst.SimpleStatementLine) or len(line[0].body) != 1:
+        return False
+    node = line[0].body[0]
+    targets = [one.target for one in node.targets] if isinstance(node, cst.Assign) else []
+    targets += [node.target] if isinstance(node, cst.AnnAssign) else []
+    return (
+        isinstance(node, (cst.Assign, cst.AnnAssign))
+        and len(targets) == 1
+        and isinstance(targets[0], cst.Name)
+        and isinstance(node.value, (cst.BaseList, cst.BaseSet, cst.BaseDict))
+    )
+
+
 class _Imports(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
@@ -89,19 +108,29 @@ def may_bind(statement: Statement, name: str) -> bool:
     return name in binds(statement)
 
 
-def mentioning_or_calling(module: Module, name: str) -> list[int]:
+def mentioning_or_calling(module: Module, name: str) -> Sequence[int]:
     """Statements that mention ``name``, or call a function of the module that changes the object behind it."""
-    found = list(module.mentioning(name))
-    for index in module.mentioning(name):
-        statement = module.statements[index]
-        if statement.kind == "def" and statement.defined_name and _changes_global(statement, name):
-            found.extend(i for i in module.mentioning(statement.defined_name) if i > index)
-    return found
+    known = module.concerned.get(name)
+    if known is None:
+        found = list(module.mentioning(name))
+        for index in module.mentioning(name):
+            statement = module.statements[index]
+            if statement.kind == "def" and statement.defined_name and _changes_global(statement, name):
+                found.extend(i for i in module.mentioning(statement.defined_name) if i > index)
+        known = module.concerned[name] = tuple(found)
+    return known
 
 
-@functools.lru_cache(maxsize=4096)
-def may_change(statement: Statement, name: str, module: Module) -> bool:
+def may_change(statement: Statement, name: str) -> bool:
     """Whether running the statement can change the object that ``name`` stands for, in place."""
+    cache = statement.module.changers
+    key = (statement.index, name)
+    if key not in cache:
+        cache[key] = _may_change(statement, name, statement.module)
+    return cache[key]
+
+
+def _may_change(statement: Statement, name: str, module: Module) -> bool:
     if statement.kind in ("import", "from", "class"):
         return False
     if statement.kind == "def":

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import re
+import sys
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from symtable import SymbolTable
 
@@ -17,6 +22,7 @@ from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
 _COMMON = 120  # characters of an import that other files may have too
+_UNPACKED = 8_000_000  # characters of texts that are held as they are
 _TOKENS = 200_000  # libcst takes some 30 µs for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -50,6 +56,11 @@ class Unit:
         line, column = found
         return Position(self.module.path, line + self.line - 1, column + 1)
 
+    def span(self, node: cst.CSTNode) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Where ``node`` starts and ends in the unit's own text; ``None`` for a node of another tree."""
+        start = self._positions.start(node)
+        return None if start is None else (start, self._positions.end(node))
+
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
         """The first and last line of ``node`` in its file, 1-based, inclusive."""
         start = self._positions.start(node)
@@ -69,62 +80,87 @@ class SyntaxProblem(Exception):
 class Statement:
     """One top-level statement of a module, by its text. ``kind`` is its keyword, or ``simple``."""
 
+    # A run has many thousands of them, and looks into few: the text is the module's, and what is parsed can be let go.
+    __slots__ = (
+        "_assignable",
+        "_definition",
+        "_header",
+        "_mentions",
+        "_unit",
+        "defined_name",
+        "index",
+        "kind",
+        "module",
+        "span",
+    )
+
     def __init__(self, module: Module, index: int, span: Span) -> None:
         self.module = module
         self.index = index
         self.span = span
+        text = module.text[span.start : span.end]
+        match = _KIND.match(text)
+        self.kind = match.group(1) if match else "simple"
+        self.defined_name: str | None = None
+        """The name that a ``def`` or ``class`` statement binds."""
+        self._definition: int | None = None  # where it starts behind its decorators
+        if text.startswith(("@", "def", "class", "async")):
+            definition = _DEFINITION.search(text)
+            if text.startswith("@"):
+                self.kind = "class" if definition and "class" in definition.group(0).split() else "def"
+            if definition:
+                self._definition = definition.start()
+                self.defined_name = sys.intern(definition.group(1)) if self.kind in ("def", "class") else None
+        self._mentions: frozenset[str] | None = None
+        self._assignable: frozenset[str] | None = None
+        self._unit: Unit | None = None
+        self._header: Unit | None = None
+
+    def release(self) -> None:
+        """Let go of what was parsed; who asks again gets another tree."""
+        self._mentions = self._assignable = self._unit = self._header = None
 
     @property
     def text(self) -> str:
         return self.module.text[self.span.start : self.span.end]
 
-    @cached_property
-    def _definition(self) -> re.Match[str] | None:
-        return _DEFINITION.search(self.text) if self.text.startswith(("@", "def", "class", "async")) else None
-
-    @cached_property
-    def kind(self) -> str:
-        if self.text.startswith("@"):
-            return "class" if self._definition and "class" in self._definition.group(0).split() else "def"
-        match = _KIND.match(self.text)
-        return match.group(1) if match else "simple"
-
-    @cached_property
-    def defined_name(self) -> str | None:
-        """The name that a ``def`` or ``class`` statement binds."""
-        return self._definition.group(1) if self._definition and self.kind in ("def", "class") else None
-
     @property
     def decorated(self) -> bool:
-        return self.text.startswith("@")
+        return bool(self._definition)
 
     @property
     def decorator_text(self) -> str:
-        return self.text[: self._definition.start()] if self._definition else ""
+        return self.text[: self._definition] if self._definition else ""
 
-    @cached_property
+    @property
     def mentions(self) -> frozenset[str]:
-        return identifiers(self.text)
+        if self._mentions is None:
+            self._mentions = identifiers(self.text)
+        return self._mentions
 
-    @cached_property
+    @property
     def assignable(self) -> frozenset[str]:
         """The names of a simple statement that stand before an assignment or a colon: it binds no others."""
-        return assignable(self.text)
+        if self._assignable is None:
+            self._assignable = assignable(self.text)
+        return self._assignable
 
-    @cached_property
+    @property
     def unit(self) -> Unit:
         """The whole statement, parsed. Raises :class:`SyntaxProblem`."""
-        return self.module.parse(self.text, self.span.line)
+        if self._unit is None:
+            self._unit = self.module.parse(self.text, self.span.line)
+        return self._unit
 
-    @cached_property
+    @property
     def header(self) -> Unit:
         """A ``def`` with its decorators and signature but an empty body: what most questions about a kernel need."""
-        if self._definition is None or self.kind != "def":
-            return self.unit
-        end = header_end(self.text, self._definition.start())
-        if end is None:
-            return self.unit
-        return self.module.parse(self.text[:end] + " pass\n", self.span.line)
+        if self._header is None:
+            end = None
+            if self._definition is not None and self.kind == "def":
+                end = header_end(self.text, self._definition)
+            self._header = self.unit if end is None else self.module.parse(self.text[:end] + " pass\n", self.span.line)
+        return self._header
 
     @property
     def position(self) -> Position:
@@ -133,7 +169,7 @@ class Statement:
     @property
     def definition_text(self) -> str:
         """A ``def`` or ``class`` without its decorators."""
-        return self.text[self._definition.start() :] if self._definition else self.text
+        return self.text[self._definition :] if self._definition else self.text
 
     @property
     def definition_line(self) -> int:
@@ -141,20 +177,85 @@ class Statement:
         return self.span.line + self.decorator_text.count("\n")
 
 
+@dataclass(slots=True)
+class Held:
+    """What is in memory of modules besides their packed texts."""
+
+    texts: dict[Module, None] = field(default_factory=dict)  # modules with an unpacked text, in the order they got it
+    characters: int = 0  # of these
+    modules: dict[Module, None] = field(default_factory=dict)  # those of which something is parsed
+    parsed: int = 0  # characters that were
+    releases: int = 0  # how often that was let go
+
+    def unpacked(self, module: Module, characters: int) -> None:
+        """Note a text that was unpacked. Where that makes many, those unpacked first are packed again."""
+        self.texts[module] = None
+        self.characters += characters
+        while self.characters > _UNPACKED and len(self.texts) > 1:
+            next(iter(self.texts)).pack()
+
+    def packed(self, module: Module, characters: int) -> None:
+        """Note a text that is no longer there unpacked."""
+        self.characters -= characters
+        del self.texts[module]
+
+    def release(self) -> None:
+        """Let go of all of it. Whoever holds a tree keeps that one, and who asks anew gets another."""
+        for module in self.modules:
+            module.release()
+        self.modules.clear()
+        self.parsed = 0
+        # The C library keeps the gaps that texts and the parser leave; on Linux it gives them back when it is told to.
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
+        self.releases += 1
+
+
 class Module:
     """A Python file: its text, its dotted name, and its top-level statements."""
 
-    def __init__(self, path: str, text: str, name: str, is_package: bool) -> None:
+    def __init__(self, path: str, text: str, name: str, is_package: bool, held: Held | None = None) -> None:
         self.path = path
-        self.text = text
+        self._text: str | None = text
+        self._packed: bytes | None = None
+        self._held = Held() if held is None else held
+        self._held.unpacked(self, len(text))
         self.name = name
         self.is_package = is_package
         self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.effects
         self.binders: dict[str, tuple[int, ...]] = {}  # likewise
+        self.concerned: dict[str, tuple[int, ...]] = {}  # likewise
+        self.changers: dict[tuple[int, str], bool] = {}  # likewise
         # Python's own symbol tables of the kernels at the top level, by name and line, once the file's syntax was checked.
         self.symbols: dict[tuple[str, int], SymbolTable] = {}
         self.read_names: dict[str, Mapping[str, frozenset[tuple[str, ...]]]] = {}  # by smemcheck.source.kernels
         self._tokens: Tokens = {}
+
+    @property
+    def text(self) -> str:
+        if self._text is None:
+            assert self._packed is not None
+            self._text = zlib.decompress(self._packed).decode(errors="surrogatepass")
+            self._held.unpacked(self, len(self._text))
+        return self._text
+
+    def pack(self) -> None:
+        """Keep the text in a quarter of its size until somebody asks for it: of thousands of files few are looked into."""
+        if self._text is None:
+            return
+        if self._packed is None:
+            self._packed = zlib.compress(self._text.encode(errors="surrogatepass"), level=1)
+        self._held.packed(self, len(self._text))
+        self._text = None
+
+    def release(self) -> None:
+        """Let go of all that can be made again: the unpacked text, trees, and what was found in them."""
+        self.pack()
+        self._tokens = {}
+        for name in ("lines", "_mentioned", "_binding_calls"):
+            self.__dict__.pop(name, None)
+        for statement in self.__dict__.get("statements", ()):
+            statement.release()
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -173,7 +274,7 @@ class Module:
     def _mentioned(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for statement in self.statements:
-            for name in statement.mentions:
+            for name in identifiers(statement.text):
                 found.setdefault(name, []).append(statement.index)
         return found
 
@@ -221,6 +322,8 @@ class Module:
             raise SyntaxProblem("the expression is nested too deeply", line) from None
         if not is_common:
             share(tree, self._tokens)
+        self._held.modules[self] = None
+        self._held.parsed += len(text)
         return Unit(self, text, line, tree)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.definitions import define_function
-from smemcheck.source.effects import binders, binds, may_change, mentioning_or_calling, touched
+from smemcheck.source.effects import binders, binds, makes_container, may_change, mentioning_or_calling, touched
 from smemcheck.source.imports import dotted, resolve
 from smemcheck.source.interpreter import Interpreter, Path
 from smemcheck.source.module import Module, Statement, SyntaxProblem
@@ -187,7 +187,7 @@ class Namespace:
             for note in kept.notes:
                 interpreter.note(note)
         for name, value in names.items():
-            self._bound[(name, index)] = value
+            self._bound[(name, index)] = value.again() if isinstance(value, Fresh) else value
 
     def _is_plain(self, index: int) -> bool:
         """Whether running the statement evaluates next to nothing: a definition without decorators, an import."""
@@ -232,6 +232,10 @@ class Namespace:
         if stopped is not None:  # too many combinations, or one that could not be followed: nothing can be said for all
             return Kept({name: stopped.again() for name in every}, consulted, ())
         names = {name: _over_paths(name, finished) for name in every}
+        if len(finished) == 1 and makes_container(self.module.statements[index]):
+            for name in [name for name, value in names.items() if value is _CHANGEABLE]:
+                if cannot_change(elements := _elements(finished[0].value[name])):
+                    names[name] = Fresh(type(finished[0].value[name]), elements)
         if all(value is _CHANGEABLE for value in names.values()):
             return None
         return Kept(names, consulted, tuple(dict.fromkeys(note for path in paths for note in path.notes)))
@@ -244,7 +248,7 @@ class Namespace:
         names = self._aliases(name, since, time)
         mentioning = sorted({i for one in names for i in mentioning_or_calling(self.module, one) if since < i < time})
         statements = self.module.statements
-        changes = [i for i in mentioning if any(may_change(statements[i], one, self.module) for one in names)]
+        changes = [i for i in mentioning if any(may_change(statements[i], one) for one in names)]
         for index in mentioning if changes else ():
             if not since < index <= changes[-1] or index in self._running:
                 continue
@@ -330,6 +334,19 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
+class Fresh:
+    """A container that a statement makes anew whenever it is run, always with the same unchanging elements."""
+
+    cls: type
+    elements: tuple[Any, ...]
+
+    def again(self) -> Any:
+        """One more, as running the statement would make it."""
+        made: Any = self.cls(self.elements)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What a statement bound, and what running it told of the world."""
 
@@ -371,6 +388,13 @@ def _over_paths(name: str, paths: list[Path]) -> Any:
     if len(distinct) == 1:
         return distinct[0][0]
     return Choice(tuple(value for value, _ in distinct), tuple(_cause(path) for _, path in distinct[:-1]))
+
+
+def _elements(value: Any) -> Any:
+    """The elements of a list, set or dict, the last as pairs; of anything else something that can change."""
+    if type(value) is dict:
+        return tuple(value.items())
+    return tuple(value) if type(value) in (list, set) else _CHANGEABLE
 
 
 def _cause(path: Path) -> Obstacle:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from smemcheck.model import Position, Problem
-from smemcheck.source.module import Module
+from smemcheck.source.module import Held, Module
 
 if TYPE_CHECKING:
     from smemcheck.source.models import Models
@@ -26,6 +26,7 @@ class Project:
         """``roots`` are the scanned paths: data files below them, or below the packages around them, are source too."""
         self.models = models
         self.problems: dict[str, Problem] = {}
+        self.held = Held()
         self._modules: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], Module | None] = {}
         self._entries: dict[str, frozenset[str]] = {}
@@ -43,7 +44,7 @@ class Project:
                 self._modules[path] = None
             else:
                 name, is_package = self._name(path)
-                self._modules[path] = Module(path, text, name, is_package)
+                self._modules[path] = Module(path, text, name, is_package, self.held)
         return self._modules[path]
 
     def loaded(self, path: str) -> Module | None:
@@ -53,7 +54,7 @@ class Project:
     def add(self, path: str, text: str) -> Module:
         """A module whose text is given instead of read (standard input)."""
         name, is_package = self._name(path)
-        module = self._modules[path] = Module(path, text, name, is_package)
+        module = self._modules[path] = Module(path, text, name, is_package, self.held)
         return module
 
     def dependencies(self) -> tuple[list[str], list[str]]:
@@ -218,7 +219,7 @@ class Project:
     def _namespace_package(self, folder: str, name: str) -> Module:
         path = os.path.join(folder, "__init__.py")
         if path not in self._modules:
-            self._modules[path] = Module(path, "", name, is_package=True)
+            self._modules[path] = Module(path, "", name, is_package=True, held=self.held)
         module = self._modules[path]
         assert module is not None
         return module

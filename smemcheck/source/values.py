@@ -7,7 +7,7 @@ knowledge ended, so that the user is told the cause and not its last consequence
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,13 @@ class Place:
     @property
     def position(self) -> Position:
         return self.unit.position(self.node)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for the same piece of source, however often it is parsed."""
+        span = self.unit.span(self.node)
+        where: Hashable = id(self.node) if span is None else (self.unit.line, span)
+        return self.unit.module.path, type(self.node), where
 
 
 class Obstacle:

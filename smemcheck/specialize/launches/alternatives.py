@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from smemcheck.source.values import ConfigValue, Frame, Instance, Obstacle
+from smemcheck.source.values import ConfigValue, Frame, Instance, Obstacle, Place
 from smemcheck.specialize.launches.tensors import Sizes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def entry_of_table(
         if at and not (configs and _is_measured(written, frame)):
             return NOTHING
         taken = at[0] if at else 0
-    picked = interpreter.pick(("table", frame.module.path, id(written)), "table", len(entries), taken)
+    picked = interpreter.pick(("table", Place(frame.unit, written).key), "table", len(entries), taken)
     return entries[picked]
 
 

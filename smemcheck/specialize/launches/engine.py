@@ -70,7 +70,9 @@ class ExampleInterpreter(Interpreter):
         self.thresholds: dict[tuple[int, int], None] = {}  # numbers of the example, and what they are compared with
         self.layers: dict[str, Instance] = {}  # examples that the methods of an object share
         self.failed = False  # it ended in an exception
-        self.end: Hashable = None  # equal for runs that ended in the same exception at the same place, as many launches behind
+        self.end: Hashable = (
+            None  # equal for runs that ended in the same exception at the same place, as many launches behind
+        )
         self.solved: dict[int, int] = {}  # sizes that failed a check, and what would have passed
         self.dtype_groups: set[str] = set()
         self.seen_dtypes: set[str] = set()  # groups of the caller's dtypes at which the code looked
@@ -126,7 +128,7 @@ class ExampleInterpreter(Interpreter):
         if known is not None:
             return known[1]
         place = obstacle.place
-        where: Hashable = id(place.node) if isinstance(place, Place) else place
+        where: Hashable = place.key if isinstance(place, Place) else place
         base = ("condition", where, obstacle.reason)
         number = self._seen[base] = self._seen.get(base, -1) + 1
         kind = "environment" if "installed" in obstacle.reason or " raises" in obstacle.reason else "condition"

@@ -6,7 +6,8 @@ Which function mentions which other one is read from the text; whether it really
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from smemcheck.source.module import Module, Statement
@@ -16,6 +17,8 @@ from smemcheck.specialize.launches.cases import is_test
 _JIT = re.compile(r"(?<!torch\.)jit")
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=[^=]")
 _MODULE = re.compile(r"(?:@[^\n]*\n)*class\s+\w+\([^)]*\b\w*Module\b")
+_ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
+_SOURCE = re.compile(r"from\s+([.\w]+)\s+import")
 _MOST_ENTRIES = 8
 _MOST_BUILDERS = 48
 _MOST_HOLDERS = 8
@@ -45,67 +48,96 @@ class Entry:
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
-    def __init__(self, modules: Sequence[Module], beside: Sequence[Module], root: str) -> None:
+    def __init__(self, modules: Iterable[Module], beside: Iterable[Module], root: str) -> None:
         """``modules`` lie below ``root``, the scanned path; folders above it say nothing of what is a test.
 
         ``beside`` are the tests and benchmarks of the repository elsewhere.
         """
-        self.scanned = tuple(modules)
-        self.modules = list(dict.fromkeys([*modules, *beside]))
-        self.tests = {module.path for module in modules if is_test(module.path, root)}
-        self.tests |= {module.path for module in beside}
         self.entries: dict[tuple[str, int], Entry] = {}
         self.defined: dict[str, list[Entry]] = {}
+        self.mentions: dict[str, list[Statement]] = {}
+        """The statements whose text has a name that some statement binds."""
+        # So that who calls whom is found without a look at texts, most of which are packed.
+        self._attributes: dict[str, set[Statement]] = {}  # those that have it behind a dot
+        self.bound: dict[Statement, str] = {}
+        """The names that definitions and assignments bind."""
+        self._sources: dict[Statement, str] = {}  # the last part of the module that a ``from … import`` names
+        self._registering: set[Statement] = set()
+        self.scanned = tuple(map(self._with_definitions, modules))
+        others = tuple(map(self._with_definitions, beside))
+        self.modules = list(dict.fromkeys([*self.scanned, *others]))
+        self.tests = {module.path for module in self.scanned if is_test(module.path, root)}
+        self.tests |= {module.path for module in others}
+        # What each statement mentions is not kept: of thousands of files few are ever looked at again.
         for module in self.modules:
             for statement in module.statements:
-                if statement.kind in ("def", "class") and statement.defined_name:
-                    entry = Entry(module, statement)
+                text = statement.text
+                for name in identifiers(text):
+                    if name in self.mentions:
+                        self.mentions[name].append(statement)
+                if statement.kind in ("def", "class"):
+                    for name in set(_ATTRIBUTE.findall(text)):
+                        if name in self.mentions:
+                            self._attributes.setdefault(name, set()).add(statement)
+                elif statement.kind == "from":
+                    match = _SOURCE.match(text)
+                    self._sources[statement] = match[1].rpartition(".")[2] if match else ""
+                if "register_autograd(" in text:
+                    self._registering.add(statement)
+            module.pack()
+
+    def _with_definitions(self, module: Module) -> Module:
+        """The module, once its definitions and the names that it binds are noted."""
+        for statement in module.statements:
+            if statement.kind in ("def", "class") and statement.defined_name:
+                entry = Entry(module, statement)
+                if entry.key not in self.entries:
                     self.entries[entry.key] = entry
                     self.defined.setdefault(statement.defined_name, []).append(entry)
-        # What each statement mentions is not kept: of thousands of files few are ever looked at again.
-        self.mentions: dict[str, list[tuple[Module, Statement]]] = {name: [] for name in self.defined}
-        for module in self.modules:
-            self.mentions.update({name: [] for one in module.statements if (name := bound_by(one))})
-        for module in self.modules:
-            for statement in module.statements:
-                for name in identifiers(statement.text):
-                    if name in self.mentions:
-                        self.mentions[name].append((module, statement))
+            name = bound_by(statement)
+            if name:
+                self.bound[statement] = sys.intern(name)
+                self.mentions.setdefault(self.bound[statement], [])
+        module.pack()
+        return module
 
-    def mentioning(self, name: str) -> list[Statement]:
+    def mentioning(self, name: str) -> Sequence[Statement]:
         """The statements whose text has the name of a definition."""
-        return [statement for _, statement in self.mentions.get(name, ())]
+        return self.mentions.get(name, ())
 
     def _callers(self, entry: Entry) -> Iterator[Entry]:
         name = entry.statement.defined_name or ""
         alone = len(self.defined.get(name, ())) == 1
         seen = {
-            module.path
-            for module, statement in self.mentions.get(name, ())
-            if statement.kind == "from" and (alone or _may_import(statement, entry))
+            statement.module.path
+            for statement in self.mentioning(name)
+            if statement.kind == "from" and (alone or _may_be_of(self._sources[statement], entry))
         }
-        names = {name}
-        for module, statement in self.mentions.get(name, ()):
-            if "register_autograd(" in statement.text and module is entry.module:
+        names = {name: None}
+        for statement in self.mentioning(name):
+            module = statement.module
+            if statement in self._registering and module is entry.module:
                 yield from self._operators(module, statement)
             if module is entry.module or module.path in seen:
-                names |= self._holders(module, statement, name)
+                names |= dict.fromkeys(self._holders(module, statement, name))
+        attributes = self._attributes.get(name, ())
         for alias in names:
-            for module, statement in self.mentions.get(alias, ()):
-                here = module is entry.module or module.path in seen or alias != name or f".{name}" in statement.text
+            for statement in self.mentioning(alias):
+                module = statement.module
+                here = module is entry.module or module.path in seen or alias != name or statement in attributes
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
                     yield Entry(module, statement)
 
-    def _holders(self, module: Module, statement: Statement, name: str) -> set[str]:
+    def _holders(self, module: Module, statement: Statement, name: str) -> list[str]:
         """Variables of a module that hold a definition: itself, or a list or table with it, or what is made of that."""
-        found: set[str] = set()
+        found: list[str] = []
         pending = [statement]
         while pending and len(found) < _MOST_HOLDERS:
             one = pending.pop(0)
-            holder = bound_by(one) if one.kind == "simple" else None
-            if holder and holder not in {name, *found}:
-                found.add(holder)
-                here = (other for place, other in self.mentions[holder] if place is module)
+            holder = self.bound.get(one) if one.kind == "simple" else None
+            if holder and holder not in (name, *found):
+                found.append(holder)
+                here = (other for other in self.mentions[holder] if other.module is module)
                 pending += [other for other in here if other.kind == "simple"]
         return found
 
@@ -227,8 +259,6 @@ def bound_by(statement: Statement) -> str | None:
     return match[1] if match else None
 
 
-def _may_import(statement: Statement, entry: Entry) -> bool:
-    """Whether a ``from … import`` can be of an entry's file, where several files define its name."""
-    match = re.match(r"from\s+([.\w]+)\s+import", statement.text)
-    last = match[1].rpartition(".")[2] if match else ""
-    return not last or last in re.split(r"[/\\.]", entry.module.path)
+def _may_be_of(source: str, entry: Entry) -> bool:
+    """Whether an import from a module of that name can be of an entry's file, where several files define its name."""
+    return not source or source in re.split(r"[/\\.]", entry.module.path)

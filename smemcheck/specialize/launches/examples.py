@@ -163,7 +163,9 @@ class _Example:
         self.place = Place(function.unit, parameter)
         self.name = parameter.name.value
         self.facts = facts
-        self.key = (function.module.path, function.name, id(function.node), self.name)
+        statement = None if function.statement is None else function.statement.index
+        owner = None if function.owner is None else function.owner.name
+        self.key = (function.module.path, statement, owner, function.name, self.name)
         self.sizes = interpreter.plan.sizes
         index = _INTEGER_TENSOR.search(self.name) or "LongTensor" in facts.annotation
         self.optional = "index" if index else "optional"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from smemcheck.config import Settings
 from smemcheck.source.analysis import Analysis
-from smemcheck.specialize.launches.entries import Callers, bound_by
+from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.launches.sites import launches_of
 
 _MOST_STEPS = 8  # one more than the search for entries goes
@@ -24,9 +24,9 @@ class Reach:
         for mentioned, places in callers.mentions.items():
             if mentioned.startswith("__") and mentioned not in callers.defined:  # __all__ leads everywhere
                 continue
-            self._files[mentioned] = {module.path for module, _ in places}
-            for _, statement in places:
-                name = bound_by(statement)
+            self._files[mentioned] = {statement.module.path for statement in places}
+            for statement in places:
+                name = callers.bound.get(statement)
                 if name and name != mentioned and not (statement.kind == "simple" and name.startswith("__")):
                     self._graph.setdefault(mentioned, set()).add(name)
 

@@ -31,11 +31,15 @@ MOST_RUNS = 160  # of one entry that users call
 _MOST_INNER_RUNS = 24  # of one that other entries call
 _FEWEST_RUNS = 40, 16  # of either that are made however long they take
 _MOST_STEPS = 80_000  # of the runs of one entry
+_MOST_STEPS_IN_ALL = 1_000_000  # of an entry, with those of other ranks and sizes, however few runs they are
+_MOST_PARSED = 2_000_000  # characters of source whose trees are kept from one entry to the next; each takes 50 bytes
 MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
 _RANKS = 4, 3, 2  # of tensors that the code does not tell the rank of, as they are tried
-_ALIKE = 2  # plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there
+_ALIKE = (
+    2  # plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there
+)
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
 _DIMENSIONS = ((64, 0), (128, 0), (32, 0), (256, 0), (64, 128), (128, 256), (16, 0), (512, 0))
@@ -130,11 +134,14 @@ class _Exploration:
     found: dict[tuple[str, int], list[Recorded]] = field(default_factory=lambda: defaultdict(list))
     kinds: dict[tuple[str, int], set[Hashable]] = field(default_factory=lambda: defaultdict(set))
     rank: int | None = None  # of tensors, with which it runs
-    regardless: Counter[Hashable] = field(default_factory=Counter)  # where plans ended with every rank, and how many did
+    regardless: Counter[Hashable] = field(
+        default_factory=Counter
+    )  # where plans ended with every rank, and how many did
     solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
     resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
     cases: Sequence[Case] = ()  # what it is called with where it is a test
     consulted_target: bool = False  # whether some run was told something of the device
+    steps: int = 0  # of all its runs
     said: dict[Hashable, float] = field(default_factory=dict)  # the least effort of launches that say the same
 
 
@@ -154,16 +161,14 @@ class Launches:
         evaluator = analysis.evaluators[target]
         self.world = evaluator.world
         self.project = example_project(evaluator.project)
-        self.memory = Memory()
-        self.hints = Hints()
-        self.remembered: Remembered = {}
+        self._begin()
         self.callers: Callers
         if other:
             self.callers = other.callers
         else:
             scanned = _modules(analysis, python_files(root, exclude, respect_gitignore))
             beside = _modules(analysis, files_of_tests(root, exclude, respect_gitignore))
-            self.callers = Callers(list(scanned), list(beside), os.path.realpath(root))
+            self.callers = Callers(scanned, beside, os.path.realpath(root))
         self.consulted_target = False  # whether some run was told something of the device
         # Kernels of which the launches are asked for the configs of the autotuners around them.
         self.listed: set[tuple[str, int]] = other.listed if other else set()
@@ -172,9 +177,23 @@ class Launches:
     def forget(self) -> None:
         """Drop what example runs launched, once nobody is left to ask for it. Who calls what stays known."""
         self._explored.clear()
-        self.remembered.clear()
+        self.project.held.release()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing of the source but its text: no tree, and nothing that was evaluated."""
         self.memory = Memory()
         self.hints = Hints()
+        self.remembered: Remembered = {}
+        self._releases = self.project.held.releases
+
+    def _make_room(self) -> None:
+        """Let go of what was parsed and evaluated, once it is much. Example runs evaluate again what they need of it."""
+        held = self.project.held
+        if held.parsed > _MOST_PARSED:
+            held.release()
+        if self._releases != held.releases:
+            self._begin()
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
@@ -188,6 +207,7 @@ class Launches:
                 continue
             explored = self._explored.get((entry.key, outermost))
             if explored is None:
+                self._make_room()
                 explored = self._explored[entry.key, outermost] = _Exploration(entry, outermost)
                 self._explore(explored)
             self.consulted_target |= explored.consulted_target
@@ -259,6 +279,8 @@ class Launches:
         if builds:
             most = fewest = _MOST_BUILDER_RUNS
         while queue and fruitless < MOST_FRUITLESS and (runs < fewest or (runs < most and steps < _MOST_STEPS)):
+            if exploration.steps >= _MOST_STEPS_IN_ALL:
+                break
             _, _, plan, parent = heapq.heappop(queue)
             if core and not plan.choices:
                 plan = replace(plan, choices=core)
@@ -296,6 +318,7 @@ class Launches:
                 changed = other.choices != plan.choices
                 heapq.heappush(queue, (cost_of(other), next(serial), other, effective if changed else None))
         exploration.said.clear()
+        exploration.regardless.clear()
         exploration.cases = ()
 
     def _cases(self, entry: Entry) -> Sequence[Case]:
@@ -367,6 +390,7 @@ class Launches:
         ) as exception:  # an example that makes no sense costs its run only
             interpreter.ended_by(exception)
         exploration.consulted_target |= interpreter.consulted_target
+        exploration.steps += interpreter.steps
         return interpreter
 
     def _kept(self, interpreter: ExampleInterpreter) -> list[Launch]:
