@@ -22,7 +22,7 @@ from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
 _COMMON = 120  # characters of an import that other files may have too
-_UNPACKED = 8_000_000  # characters of texts that are held as they are
+_UNPACKED = 4_000_000  # characters of texts that are held as they are
 _TOKENS = 200_000  # libcst takes some 30 µs for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

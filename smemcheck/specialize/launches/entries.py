@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -58,7 +59,8 @@ class Callers:
         self.mentions: dict[str, list[Statement]] = {}
         """The statements whose text has a name that some statement binds."""
         # So that who calls whom is found without a look at texts, most of which are packed.
-        self._attributes: dict[str, set[Statement]] = {}  # those that have it behind a dot
+        # Those that have it behind a dot, or a longer word that begins with it: modules are named for what they define.
+        self._attributes: dict[str, set[Statement]] = {}
         self.bound: dict[Statement, str] = {}
         """The names that definitions and assignments bind."""
         self._sources: dict[Statement, str] = {}  # the last part of the module that a ``from … import`` names
@@ -72,14 +74,13 @@ class Callers:
         for module in self.modules:
             for statement in module.statements:
                 text = statement.text
+                attributes = sorted(set(_ATTRIBUTE.findall(text))) if statement.kind in ("def", "class") else []
                 for name in identifiers(text):
                     if name in self.mentions:
                         self.mentions[name].append(statement)
-                if statement.kind in ("def", "class"):
-                    for name in set(_ATTRIBUTE.findall(text)):
-                        if name in self.mentions:
+                        if attributes and _starts_one(name, attributes):
                             self._attributes.setdefault(name, set()).add(statement)
-                elif statement.kind == "from":
+                if statement.kind == "from":
                     match = _SOURCE.match(text)
                     self._sources[statement] = match[1].rpartition(".")[2] if match else ""
                 if "register_autograd(" in text:
@@ -257,6 +258,12 @@ def bound_by(statement: Statement) -> str | None:
         return statement.defined_name
     match = _ASSIGNED.match(statement.text)
     return match[1] if match else None
+
+
+def _starts_one(name: str, words: Sequence[str]) -> bool:
+    """Whether one of the sorted words begins with a name."""
+    index = bisect_left(words, name)
+    return index < len(words) and words[index].startswith(name)
 
 
 def _may_be_of(source: str, entry: Entry) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import itertools
 import math
@@ -32,7 +33,7 @@ _MOST_INNER_RUNS = 24  # of one that other entries call
 _FEWEST_RUNS = 40, 16  # of either that are made however long they take
 _MOST_STEPS = 80_000  # of the runs of one entry
 _MOST_STEPS_IN_ALL = 1_000_000  # of an entry, with those of other ranks and sizes, however few runs they are
-_MOST_PARSED = 2_000_000  # characters of source whose trees are kept from one entry to the next; each takes 50 bytes
+_MOST_PARSED = 1_200_000  # characters of source whose trees are kept from one entry to the next; each takes 50 bytes
 MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without any launch counts as three
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
@@ -190,10 +191,13 @@ class Launches:
     def _make_room(self) -> None:
         """Let go of what was parsed and evaluated, once it is much. Example runs evaluate again what they need of it."""
         held = self.project.held
-        if held.parsed > _MOST_PARSED:
+        much = held.parsed > _MOST_PARSED
+        if much:
             held.release()
         if self._releases != held.releases:
             self._begin()
+        if much:
+            gc.collect()  # runs are full of cycles, each of which would keep its trees
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
