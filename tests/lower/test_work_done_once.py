@@ -172,3 +172,21 @@ def test_configs_of_the_same_code_are_known_by_it(target):
     assert two != three
     assert three == again
     assert len(set(codes(WITHOUT_LOOP, target, [Config((("B", 64),), num_warps=warps) for warps in (4, 8)]))) == 2
+
+
+def test_a_stage_that_looks_into_its_module_is_left_to_the_full_compile(monkeypatch, tmp_path):
+    """As a backend of a later Triton may do under conditions that the check of the target does not meet."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    (one,) = requests(WITH_LOOP, "sm_90", staged(2))
+    alone = lowering.Lower()(one, lowering.Wanted(), "allocation")
+    backend = type(one.backend)
+    make_ttgir = backend.make_ttgir
+
+    def looking(module: Any, *arguments: Any) -> Any:
+        assert module.get_function("kernel") is not None
+        return make_ttgir(module, *arguments)
+
+    monkeypatch.setattr(backend, "make_ttgir", staticmethod(looking))
+    answer = lowering.Lower()(one, lowering.Wanted(), "allocation")
+    assert answer["method"] == "full"
+    assert answer["shared_memory"] == alone["shared_memory"]

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import binary, buffers, completion, registers, versions
 from .frontend import Frontend, Reads, plain_text_of, pretend_device, text_of
-from .passes import Beginnings, NotedOptions, Notes, Noting, StandIn, Step, run
+from .passes import Beginnings, NotedOptions, Notes, Noting, StandIn, Step, UnnotedError, run
 from .request import Request
 
 _STAGES = "num_stages"
@@ -205,7 +205,10 @@ class Lower:
         asked = (wanted, request.target if wanted.registers else None)
         work = lowering.work(*asked)
         if work not in self._known:
-            rest = lowering.pipeline(*asked)
+            try:
+                rest = lowering.pipeline(*asked)
+            except UnnotedError:
+                return compile_fully(request)
             if rest not in self._known:
                 self._keep(rest, _finish(lowering, wanted))
             self._keep(work, self._known[rest])

@@ -17,6 +17,10 @@ from .versions import BACKEND_LIBRARY
 _MANAGER = "pass_manager"
 
 
+class UnnotedError(Exception):
+    """A stage wants something of its module or manager that only a real one can answer."""
+
+
 class Step:
     """One pass with its arguments, or a change to the module (``manager`` 0). Passes of one manager run together."""
 
@@ -79,6 +83,9 @@ class _Manager:
     def run(self, *_: Any) -> None:
         """The passes run when all stages have said what they want."""
 
+    def __getattr__(self, name: str) -> Any:
+        raise UnnotedError(f"pass_manager.{name}")
+
 
 class StandIn:
     """A module as the stages see it before there is one: they set attributes of it, and ask for what was found in it."""
@@ -91,6 +98,9 @@ class StandIn:
 
     def get_tensordesc_metadata(self) -> None:
         """For the launcher's use; no stage looks at it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnnotedError(f"module.{name}")
 
 
 class _Library:
