@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -73,7 +72,6 @@ class Worker:
         self.kernel_text = ""
         self.kernel: Optional[Slice] = None
         self.lower = lowering.Lower()
-        self.count = 0
 
     def answer(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """A footprint, a failure or an unknown; whatever the compiler raises becomes one of them."""
@@ -86,9 +84,6 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (what the compiler raises is the answer)
             return failures.describe(error, self.kernel)
         finally:
-            self.count += 1
-            if self.count % 32 == 0:
-                gc.collect()
             shutil.rmtree(os.environ.get("TRITON_CACHE_DIR", os.devnull), ignore_errors=True)
 
     def _lower(self, job: Dict[str, Any]) -> Dict[str, Any]:
