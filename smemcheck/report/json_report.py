@@ -32,10 +32,25 @@ from smemcheck.specialize.dtypes import language_name
 
 SCHEMA = 1
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 
 def render(report: Report) -> str:
-    """The report as one JSON document, indented, ending with a line break."""
-    return json.dumps(document(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """The report as one JSON document, a line for each entry of its lists, ending with a line break.
+
+    Python's encoder indents in Python, which takes four times as long.
+    """
+    return "{\n" + ",\n".join(f" {_text(key)}: {_lines(value)}" for key, value in document(report).items()) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return _text(value)
+    return "[\n  " + ",\n  ".join(map(_text, value)) + "\n ]"
+
+
+def _text(value: Any) -> str:
+    return _ENCODER.encode(value)
 
 
 def document(report: Report) -> dict[str, Any]:
