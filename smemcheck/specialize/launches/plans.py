@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,13 @@ class Launch:
     def kinds(self, plan: Plan) -> Hashable:
         """What distinguishes this launch under a plan apart from numbers: dtypes, what is not given, flags and texts."""
         options = tuple((name, value) for name, value in self.options.items() if isinstance(value, (int, str)))
-        return (*((name, _kind(value, plan)) for name, value in self.arguments.items()), options)
+        return (*(_pair(name, _kind(value, plan)) for name, value in self.arguments.items()), options)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _pair(name: str, kind: Hashable) -> tuple[str, Hashable]:
+    """What is said of one argument, as one object: thousands of launches are kept, and most say the same of most."""
+    return name, kind
 
 
 def _kind(value: Any, plan: Plan) -> Hashable:

@@ -255,6 +255,7 @@ class Launches:
             return None
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension, values=values))
         if changed not in exploration.resized:
+            self._make_room()
             exploration.resized[changed] = self._kept(self._run(exploration, changed))
         kinds = launch.kinds(plan)
         for other in exploration.resized[changed]:
