@@ -34,6 +34,17 @@ Atom: TypeAlias = "str | Own | Element"
 """One source of a type. ``"int"`` and ``"float"`` are Python numbers, which adapt to the tensor beside them."""
 
 
+def in_order(atoms: Iterable[Atom]) -> list[Atom]:
+    """The atoms in an order of their own: that of a set changes from process to process, and what is said with it."""
+    return sorted(atoms, key=_order)
+
+
+def _order(atom: Atom) -> tuple[int, list[tuple[str, ...]]]:
+    if isinstance(atom, Element):
+        return 2, sorted(atom.bases)
+    return (1, [(atom.parameter,)]) if isinstance(atom, Own) else (0, [(atom,)])
+
+
 ANY_RANK = -1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from smemcheck.model import Kernel, Parameter, Position
-from smemcheck.specialize.abstract import Atom, Element, Own
+from smemcheck.specialize.abstract import Atom, Element, Own, in_order
 from smemcheck.specialize.body import BodyReader
 from smemcheck.specialize.dtypes import annotated_type, is_float
 from smemcheck.specialize.evidence import FAIR, STRONG, WEAK, Address, Claim, Evidence, Same, Uses
@@ -203,7 +203,7 @@ class _Judge:
             elif name not in self.pointers:
                 yield name
         elif isinstance(atom, Element):
-            for one in atom.bases:
+            for one in sorted(atom.bases):
                 pointer = next((name for name in one if name in self.pointers or name in self.descriptors), None)
                 if pointer is not None:
                     yield f"*{pointer}"
@@ -218,7 +218,7 @@ class _Judge:
     def _evidence(self) -> Iterator[Evidence]:
         yield from self.uses.evidence
         for address in self.uses.addresses:
-            for atom in address.atoms:
+            for atom in in_order(address.atoms):
                 if isinstance(atom, Element) or (isinstance(atom, Own) and atom.parameter not in self.pointers):
                     yield Evidence(atom, Claim.INTEGER, STRONG, "added to an address", address.position)
         for same in self.uses.same:

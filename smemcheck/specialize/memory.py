@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smemcheck.specialize.abstract import ANY_RANK, PYTHON_FLOAT, UNKNOWN, Abstract, Form, element_of
+from smemcheck.specialize.abstract import ANY_RANK, PYTHON_FLOAT, UNKNOWN, Abstract, Form, element_of, in_order
 from smemcheck.specialize.call import Call, Operation
 from smemcheck.specialize.dtypes import is_float
 from smemcheck.specialize.evidence import FAIR, STRONG, WEAK, Claim
@@ -54,7 +54,7 @@ def _stored(call: Call, element: Abstract, value: Abstract, weight: int, because
         elif not any(is_float(atom) or atom == "float" for atom in known):
             reader.note(element, Claim.INTEGER, weight, f"integers, {because}", node)
         return
-    for atom in value.atoms:
+    for atom in in_order(value.atoms):
         if not isinstance(atom, str):
             reader.note_same(element, Abstract(frozenset({atom})), WEAK, because, node)
 
@@ -116,7 +116,7 @@ def _descriptor(call: Call, offsets: Abstract) -> Abstract:
         call.reader.note(owner, Claim.DESCRIPTOR, STRONG, "its load or store method is called", call.node)
         if offsets.elements is not None and all(len(one) == 1 for one in owner.bases):
             dimensions = tuple(element.multiples for element in offsets.elements)
-            for (parameter,) in owner.bases:
+            for (parameter,) in sorted(owner.bases):
                 call.reader.note_descriptor(parameter, dimensions, call.node)
     return element_of(owner)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from smemcheck.specialize.abstract import Element, Own, in_order
 from smemcheck.specialize.kinds import Kind, parameter_kinds
 
 
@@ -268,3 +269,16 @@ def test_a_number_that_elements_are_multiplied_with_does_not_make_them_integers(
             tl.store(y + i, tl.load(x + i) * 2)
         """
     assert types(doubled)["x"] == "*fp16"
+
+
+def test_sources_of_a_type_are_gone_through_in_one_order_in_every_process():
+    atoms = [
+        "fp32",
+        "int",
+        Own("n"),
+        Own("stride"),
+        Element(frozenset({("b", "x"), ("a",)})),
+        Element(frozenset({("y",)})),
+    ]
+    assert in_order(reversed(atoms)) == atoms
+    assert in_order(frozenset(atoms)) == atoms
