@@ -38,7 +38,7 @@ def main() -> None:
     passes.run = lowering.run = timed("passes", passes.run)
     worker = Worker()
     for line in dict.fromkeys(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()):
-        worker.answer({**json.loads(line), "handover": ""})
+        worker.answer({**json.loads(line), "handover": "", "common": "stages"})
     print(json.dumps(seconds))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -62,17 +62,27 @@ def grouped(tasks: list[Task]) -> list[Group]:
     for group in groups.values():
         # Characters of source are what can be told before compiling.
         group.cost = sum(len(function.source) for function in group.tasks[0].job.kernel.functions)
-        alike: dict[tuple[Any, ...], list[Task]] = {}
-        for task in group.tasks:
-            alike.setdefault(_but_stages(task), []).append(task)
-        group.tasks = deque(task for several in alike.values() for task in several)
+        group.tasks = deque(_in_common(group.tasks))
     return sorted(groups.values(), key=lambda group: group.turn)
 
 
-def _but_stages(task: Task) -> tuple[Any, ...]:
-    """Configs that differ in the number of stages only come in a row, since they share most of their work."""
-    config = task.job.config
-    return task.job.specialization.constexprs, config.kwargs, config.num_warps, config.num_ctas, config.maxnreg
+def _in_common(tasks: Iterable[Task]) -> Iterator[Task]:
+    """The tasks, those in a row that share most of their work; each is told how far others come with it.
+
+    ``common`` is ``stages`` where others differ in the number of stages alone, ``ttir`` where they differ in what TTIR does
+    not say besides, and empty where nobody shares anything.
+    """
+    same_ttir: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Task]]] = {}
+    for task in tasks:
+        job, config = task.job, task.job.config
+        kernels = same_ttir.setdefault((job.specialization.constexprs, config.kwargs), {})
+        kernels.setdefault((job.target, config.num_warps, config.num_ctas, config.maxnreg), []).append(task)
+    for kernels in same_ttir.values():
+        for several in kernels.values():
+            differ = len({task.job.config.num_stages for task in several}) > 1
+            for task in several:
+                task.request["common"] = "stages" if differ else "ttir" if len(kernels) > 1 else ""
+        yield from (task for several in kernels.values() for task in several)
 
 
 @dataclass(slots=True)

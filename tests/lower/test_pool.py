@@ -16,6 +16,7 @@ import pytest
 from slicing import job, outcome, slice_kernel
 
 from smemcheck.lower import Pool, process
+from smemcheck.lower.groups import Task, grouped
 from smemcheck.model import Config, Failure, FailureKind, Footprint, Job
 
 SCRIPT = Path(__file__).with_name("scripted_worker.py")
@@ -381,3 +382,14 @@ def test_a_directory_called_triton_where_the_user_stands_is_not_triton(
     with Pool(workers=1) as pool:
         assert isinstance(outcome(pool, job(slice_kernel(KERNEL, "kernel"), types={"x": "*fp32"})), Footprint)
     assert not (tmp_path / "ran").exists()
+
+
+def test_jobs_are_told_what_others_have_in_common_with_them() -> None:
+    kernel = slice_kernel(KERNEL, "kernel")
+    given = [(64, 4, 2), (64, 4, 3), (64, 8, 2), (128, 4, 2)]  # BLOCK, warps, stages
+    jobs = [
+        job(kernel, types={"x": "*fp32"}, config=Config((("BLOCK", block),), num_warps=warps, num_stages=stages))
+        for block, warps, stages in given
+    ]
+    (group,) = grouped([Task(index, one, {}, None) for index, one in enumerate(jobs)])
+    assert [task.request["common"] for task in group.tasks] == ["stages", "stages", "ttir", ""]

@@ -133,6 +133,13 @@ def test_the_passes_before_the_stages_are_read_run_once_for_all_stages(monkeypat
     assert together == [lowering.Lower()(one, lowering.Wanted(), "allocation") for one in asked]
 
 
+def test_nothing_is_kept_for_others_where_there_are_none():
+    (one,) = requests(WITH_LOOP, "sm_90", staged(2))
+    lower = lowering.Lower()
+    assert lower(one, lowering.Wanted(), "allocation", "") == lowering.Lower()(one, lowering.Wanted(), "allocation")
+    assert not lower._beginnings._texts
+
+
 def test_a_config_that_comes_twice(monkeypatch):
     assert answered(monkeypatch, WITH_LOOP, "sm_120", staged(3, 3))[1] == 1
 

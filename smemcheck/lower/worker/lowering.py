@@ -56,13 +56,17 @@ class Lowering:
         ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
         (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
         """
-        has_loop = "scf.for" in self.printed.text or self.request.options.num_stages < 1
-        return self._digest(self.printed.text, has_loop, *asked)
+        return self._digest(self.printed.text, self._stages_matter(), *asked)
 
-    def pipeline(self, *asked: Any) -> bytes:
+    def _stages_matter(self) -> bool:
+        return "scf.for" in self.printed.text or self.request.options.num_stages < 1
+
+    def pipeline(self, common: str, *asked: Any) -> Optional[bytes]:
         """Go on until ``num_stages`` is not read any more; a digest of all that the rest of the work depends on, as above.
 
-        A loop without loads that can be pipelined is the same for every number of stages.
+        A loop without loads that can be pipelined is the same for every number of stages. ``common`` is what other jobs
+        have in common with this one: ``stages``, if they differ in their number alone, else ``ttir`` or nothing. Without
+        others there is nothing to keep for them, and no digest.
         """
         request = self.request
         notes = Notes()
@@ -73,9 +77,14 @@ class Lowering:
             ttir = len(notes.steps)
             stages["ttgir"](stand_in, {})
         shared, settled = notes.first_read(_STAGES), notes.last_read(_STAGES)
-        places = sorted({place for place in (ttir, shared) if 0 < place < len(notes.steps)})
+        is_common = common == "stages" and self._stages_matter()
+        wanted = (ttir, shared) if is_common else (ttir,) if common else ()
+        places = sorted({place for place in wanted if 0 < place < len(notes.steps)})
         self._module = self._beginnings.module(self.printed, notes, request.options, request.target, places, self._name)
         reached = places[-1] if places else 0
+        if not is_common:
+            self._left = notes.steps[reached:]
+            return None
         run(self._module, notes.steps[reached:settled], self._name)
         self._left = notes.steps[max(reached, settled) :]
         text = plain_text_of(self._module)
@@ -128,7 +137,7 @@ class Lowering:
 def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:
     """Run to the layout of shared memory and stop there. Sizes in bytes, tensor memory in columns."""
     lowering = Lowering(request, frontend, Beginnings())
-    lowering.pipeline()
+    lowering.pipeline("")
     return lowering.finish()
 
 
@@ -191,10 +200,11 @@ class Lower:
         self._kernel: Any = None
         self._known: Dict[bytes, Dict[str, Any]] = {}
 
-    def __call__(self, request: Request, wanted: Wanted, method: str) -> Dict[str, Any]:
+    def __call__(self, request: Request, wanted: Wanted, method: str, common: str = "stages") -> Dict[str, Any]:
         """The answer to a job.
 
         ``method`` is what the check found to work on this target: ``allocation``, or ``full`` where the stop does not hold.
+        ``common`` is what other jobs share with this one, see :meth:`Lowering.pipeline`.
         """
         if method == "full" or request.arguments.get("ir_override"):
             return compile_fully(request)
@@ -206,12 +216,15 @@ class Lower:
         work = lowering.work(*asked)
         if work not in self._known:
             try:
-                rest = lowering.pipeline(*asked)
+                rest = lowering.pipeline(common, *asked)
             except UnnotedError:
                 return compile_fully(request)
-            if rest not in self._known:
-                self._keep(rest, _finish(lowering, wanted))
-            self._keep(work, self._known[rest])
+            answer = self._known.get(rest) if rest is not None else None
+            if answer is None:
+                answer = _finish(lowering, wanted)
+                if rest is not None:
+                    self._keep(rest, answer)
+            self._keep(work, answer)
         return self._known[work]
 
     def _keep(self, work: bytes, answer: Dict[str, Any]) -> None:

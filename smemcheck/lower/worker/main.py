@@ -97,7 +97,7 @@ class Worker:
             text = Path(job["handover"], job["rest"]).read_text(encoding="utf-8")
             return lowering.complete(request, text, job["allocated"])
         wanted = lowering.Wanted(job["registers"], job["shared_memory_limit"], job["handover"])
-        return self.lower(request, wanted, job["method"])
+        return self.lower(request, wanted, job["method"], job["common"])
 
     def check(self, job: Dict[str, Any]) -> Dict[str, Any]:
         """Whether this Triton lowers for the target at all, and whether the stop gives what the full compile gives."""
