@@ -7,9 +7,8 @@ import heapq
 import itertools
 import math
 import os
-from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import files_of_tests, python_files
@@ -21,6 +20,7 @@ from smemcheck.specialize.launches.cases import Case, cases_of
 from smemcheck.specialize.launches.condensed import condensed, key_of
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
+from smemcheck.specialize.launches.explorations import Exploration, Recorded
 from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.library import example_project
 from smemcheck.specialize.launches.plans import Launch, Plan
@@ -109,43 +109,6 @@ _INPUTS: tuple[Plan, ...] = (Plan(), Plan(sizes=Sizes(sequence=1), moves=("other
 _MOST_BUILDER_RUNS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A launch, and how far from the plainest example its run was: 0 is the plain one."""
-
-    launch: Launch
-    plan: Plan
-    exploration: _Exploration
-    effort: float
-
-    @property
-    def entry(self) -> str:
-        """The name of the definition that the run started from."""
-        return self.exploration.entry.statement.defined_name or ""
-
-
-@dataclass(slots=True)
-class _Exploration:
-    """What the runs of one entry launched, by kernel (the path and line of its ``def``). Nothing of other entries is in it:
-    so what is found for a kernel does not depend on which kernels were asked about before.
-    """
-
-    entry: Entry
-    outermost: bool
-    found: dict[tuple[str, int], list[Recorded]] = field(default_factory=lambda: defaultdict(list))
-    kinds: dict[tuple[str, int], set[Hashable]] = field(default_factory=lambda: defaultdict(set))
-    rank: int | None = None  # of tensors, with which it runs
-    regardless: Counter[Hashable] = field(
-        default_factory=Counter
-    )  # where plans ended with every rank, and how many did
-    solved: dict[int, int] = field(default_factory=dict)  # sizes that fail its checks, and those that pass
-    resized: dict[Plan, list[Launch]] = field(default_factory=dict)  # what runs with other dimensions launched
-    cases: Sequence[Case] = ()  # what it is called with where it is a test
-    consulted_target: bool = False  # whether some run was told something of the device
-    steps: int = 0  # of all its runs
-    said: dict[Hashable, float] = field(default_factory=dict)  # the least effort of launches that say the same
-
-
 class Launches:
     """The launches of a project's kernels. Entries are run once for all kernels."""
 
@@ -173,7 +136,7 @@ class Launches:
         self.consulted_target = False  # whether some run was told something of the device
         # Kernels of which the launches are asked for the configs of the autotuners around them.
         self.listed: set[tuple[str, int]] = other.listed if other else set()
-        self._explored: dict[tuple[tuple[str, int], bool], _Exploration] = {}
+        self._explored: dict[tuple[tuple[str, int], bool], Exploration] = {}
 
     def forget(self) -> None:
         """Drop what example runs launched, once nobody is left to ask for it. Who calls what stays known."""
@@ -212,7 +175,7 @@ class Launches:
             explored = self._explored.get((entry.key, outermost))
             if explored is None:
                 self._make_room()
-                explored = self._explored[entry.key, outermost] = _Exploration(entry, outermost)
+                explored = self._explored[entry.key, outermost] = Exploration(entry, outermost)
                 self._explore(explored)
             self.consulted_target |= explored.consulted_target
             kinds |= explored.kinds.get((path, line), set())
@@ -264,7 +227,7 @@ class Launches:
                 return replace(recorded, launch=other, plan=changed)
         return None
 
-    def _explore(self, exploration: _Exploration) -> None:
+    def _explore(self, exploration: Exploration) -> None:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
         serial = itertools.count()
         builds = exploration.entry.builds
@@ -342,7 +305,7 @@ class Launches:
         if interpreter.launches:
             yield from (one for one, free in _other_dtypes(plan, interpreter) if not free)
 
-    def _fitting(self, exploration: _Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
+    def _fitting(self, exploration: Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
         """A run of the plan; when it raises, the same with tensors of other ranks, unless it is known that these end there too."""
         rank = exploration.rank if plan.case is None else plan.sizes.rank  # a test makes its tensors itself
         if rank is not None:
@@ -367,7 +330,7 @@ class Launches:
         assert first is not None
         return first
 
-    def _run(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
+    def _run(self, exploration: Exploration, plan: Plan) -> ExampleInterpreter:
         """One run; once more when a size failed a check that tells which one passes."""
         solved = exploration.solved
         interpreter = self._run_once(exploration, replace(plan, sizes=_solved(plan.sizes, solved)))
@@ -379,7 +342,7 @@ class Launches:
     def _interpreter(self, plan: Plan) -> ExampleInterpreter:
         return ExampleInterpreter(self.project, self.world, self.memory, plan, self.hints, self.remembered)
 
-    def _run_once(self, exploration: _Exploration, plan: Plan) -> ExampleInterpreter:
+    def _run_once(self, exploration: Exploration, plan: Plan) -> ExampleInterpreter:
         interpreter = self._interpreter(plan)
         if plan.case is not None:
             interpreter.case = exploration.cases[plan.case]
@@ -405,7 +368,7 @@ class Launches:
                 launch.configs = launch.made()
         return [condensed(launch) for launch in interpreter.launches]
 
-    def _note(self, exploration: _Exploration, plan: Plan, interpreter: ExampleInterpreter) -> tuple[int, Hashable]:
+    def _note(self, exploration: Exploration, plan: Plan, interpreter: ExampleInterpreter) -> tuple[int, Hashable]:
         """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
         news = 0
         penalty = 0.0 if exploration.outermost else _INNER
@@ -426,7 +389,7 @@ class Launches:
                     self._add(exploration, key, Recorded(launch, variant, exploration, cost_of(variant) + penalty))
         return news, tuple(outcome)
 
-    def _add(self, exploration: _Exploration, key: tuple[str, int], recorded: Recorded) -> None:
+    def _add(self, exploration: Exploration, key: tuple[str, int], recorded: Recorded) -> None:
         """Keep a launch, unless an as plain one says the same. Where lists are asked for they are counted, so all are kept."""
         said = None if key in self.listed else key_of(recorded.launch, recorded.plan)
         if said is not None:

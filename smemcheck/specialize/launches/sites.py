@@ -13,7 +13,8 @@ from smemcheck.source.analysis import Analysis
 from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.plain import Definition, kernel_site
-from smemcheck.specialize.launches.search import Launches, Recorded
+from smemcheck.specialize.launches.explorations import Recorded
+from smemcheck.specialize.launches.search import Launches
 
 _JIT = re.compile(r"@[\w.]*jit\b")
 _TUNES = re.compile(r"tun", re.IGNORECASE)
