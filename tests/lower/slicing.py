@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
+import json
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smemcheck.lower import Pool
+from smemcheck.lower.jobs import encode, encode_kernel
 from smemcheck.model import (
     AttributeValue,
     Config,
@@ -129,6 +131,15 @@ def job(
     divisible = frozenset(name for name, kind in types.items() if kind != "constexpr") - set(not_divisible)
     specialization = Specialization(tuple(types.items()), tuple((constexprs or {}).items()), divisible, environment)
     return Job(kernel, specialization, config or Config(), TARGETS[target], registers)
+
+
+def requests_for(jobs: Sequence[Job]) -> list[Any]:
+    """Jobs of one kernel as a worker in this process would read them; needs Triton."""
+    from smemcheck.lower.worker.request import Request
+    from smemcheck.lower.worker.slices import Slice
+
+    functions = Slice(json.loads(encode_kernel(jobs[0].kernel)))
+    return [Request(json.loads(json.dumps(encode(one))), functions) for one in jobs]
 
 
 def outcome(pool: Pool, one: Job) -> Any:

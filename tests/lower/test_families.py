@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from slicing import job, slice_kernel
+from slicing import job, requests_for, slice_kernel
 from test_exact import CASES, KERNELS
 
-from smemcheck.lower.jobs import encode, encode_kernel
 from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
 from smemcheck.lower.worker import lowering  # noqa: E402
-from smemcheck.lower.worker.request import Request  # noqa: E402
-from smemcheck.lower.worker.slices import Slice  # noqa: E402
 from smemcheck.lower.worker.versions import FAMILIES  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning:triton"), pytest.mark.usefixtures("own_driver")]
 
 SMALL_FLOATS = """
     import triton.language as tl
@@ -34,22 +29,10 @@ SMALL_FLOATS = """
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_driver() -> Iterator[None]:
-    """The worker replaces the active driver of its process; here it is put back."""
-    from triton.runtime.driver import driver
-
-    before = getattr(driver, "_active", None)
-    yield
-    driver._active = before
-
-
 def answers(source: str, name: str, types: dict[str, str], config: Config, targets: list[str]) -> tuple[list[Any], int]:
     """What one worker answers for each target, equal to what it is asked alone, and how often it went all the way."""
     kernel = slice_kernel(source, name)
-    functions = Slice(json.loads(encode_kernel(kernel)))
-    jobs = [json.loads(json.dumps(encode(job(kernel, target, types=types, config=config)))) for target in targets]
-    asked = [Request(one, functions) for one in jobs]
+    asked = requests_for([job(kernel, target, types=types, config=config) for target in targets])
     lower = lowering.Lower()
     together = [lower(one, lowering.Wanted(), "allocation") for one in asked]
     assert together == [lowering.Lower()(one, lowering.Wanted(), "allocation") for one in asked]

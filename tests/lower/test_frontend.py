@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from slicing import job, slice_kernel
+from slicing import job, requests_for, slice_kernel
 from test_exact import CASES
 
-from smemcheck.lower.jobs import encode, encode_kernel
-from smemcheck.model import Config, Job
+from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
 from smemcheck.lower.worker import lowering  # noqa: E402
 from smemcheck.lower.worker.frontend import Frontend  # noqa: E402
-from smemcheck.lower.worker.request import Request  # noqa: E402
-from smemcheck.lower.worker.slices import Slice  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning:triton"), pytest.mark.usefixtures("own_driver")]
 DATA = Path(__file__).with_name("data")
 CUDA = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-
-
-@pytest.fixture(autouse=True)
-def _own_driver() -> Iterator[None]:
-    """The worker replaces the active driver of its process; here it is put back."""
-    from triton.runtime.driver import driver
-
-    before = getattr(driver, "_active", None)
-    yield
-    driver._active = before
-
-
-def request(one: Job, kernel: Slice) -> Any:
-    encoded = json.loads(json.dumps(encode(one)))
-    return Request(encoded, kernel)
-
-
-def built(one: Job) -> Slice:
-    return Slice(json.loads(encode_kernel(one.kernel)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,11 +29,10 @@ def test_a_copy_lowers_as_the_original(name: str) -> None:
         for target in (*CUDA, "gfx942")
         for warps, stages in ((4, 2), (8, 3))
     ]
-    functions = built(jobs[0])
     shared = Frontend()
-    for one in jobs:
-        alone = lowering.allocate(request(one, functions), Frontend())
-        assert lowering.allocate(request(one, functions), shared) == alone
+    for one in requests_for(jobs):
+        alone = lowering.allocate(one, Frontend())
+        assert lowering.allocate(one, shared) == alone
     kept = {key: len(modules) for key, modules in shared._kept.items()}
     assert sorted(kept.values()) == [1, 1], "one module for all NVIDIA targets, one for AMD's"
 
@@ -79,9 +53,8 @@ def test_what_the_frontend_asks_of_the_target_keeps_modules_apart() -> None:
     pytest.importorskip("triton.language.target_info", reason="this Triton has no target_info")
     kernel = slice_kernel(source, "kernel")
     types = {"x": "*fp32", "y": "*fp32", "B": "constexpr"}
-    jobs = {target: job(kernel, target, types=types, config=Config((("B", 1024),))) for target in CUDA}
-    functions = built(jobs["sm_80"])
+    asked = requests_for([job(kernel, target, types=types, config=Config((("B", 1024),))) for target in CUDA])
     shared = Frontend()
-    needs = {name: lowering.allocate(request(one, functions), shared)["shared_memory"] for name, one in jobs.items()}
+    needs = {target: lowering.allocate(one, shared)["shared_memory"] for target, one in zip(CUDA, asked, strict=True)}
     assert needs == {"sm_80": 0, "sm_89": 0, "sm_90": 0, "sm_100": needs["sm_100"], "sm_120": needs["sm_100"]}
     assert needs["sm_100"] > 0

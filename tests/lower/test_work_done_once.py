@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from slicing import job, slice_kernel
+from slicing import job, requests_for, slice_kernel
 
-from smemcheck.lower.jobs import encode, encode_kernel
 from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
 from smemcheck.lower.worker import lowering, passes  # noqa: E402
-from smemcheck.lower.worker.request import Request  # noqa: E402
-from smemcheck.lower.worker.slices import Slice  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:triton")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning:triton"), pytest.mark.usefixtures("own_driver")]
 
 WITHOUT_LOOP = """
     import triton.language as tl
@@ -55,21 +50,9 @@ WITH_LOOP_OVER_REGISTERS = """
 TYPES = {"x": "*fp16", "y": "*fp16", "z": "*fp32", "B": "constexpr"}
 
 
-@pytest.fixture(autouse=True)
-def _own_driver() -> Iterator[None]:
-    """The worker replaces the active driver of its process; here it is put back."""
-    from triton.runtime.driver import driver
-
-    before = getattr(driver, "_active", None)
-    yield
-    driver._active = before
-
-
 def requests(source: str, target: str, configs: list[Config]) -> list[Any]:
     kernel = slice_kernel(source, "kernel")
-    functions = Slice(json.loads(encode_kernel(kernel)))
-    made = [job(kernel, target, types=TYPES, config=config) for config in configs]
-    return [Request(json.loads(json.dumps(encode(one))), functions) for one in made]
+    return requests_for([job(kernel, target, types=TYPES, config=config) for config in configs])
 
 
 def codes(source: str, target: str, configs: list[Config]) -> list[str]:
