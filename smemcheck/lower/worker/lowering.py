@@ -112,9 +112,7 @@ class Lowering:
             "shared_memory": shared or 0,
             "tensor_memory": module.get_int_attr(f"{prefix}.tensor_memory_size") or 0,
             "num_warps": warps,
-            "threads": warps * request.options.warp_size
-            if hasattr(request.options, "warp_size")
-            else warps * request.target.warp_size,
+            "threads": warps * request.warp_size,
             "buffers": buffers.read(text_of(module), shared or 0, request.internals.columns_start_at) if shared else [],
             "registers_at_least": registers_at_least,
             "code_digest": code.hex()[:16],
@@ -183,7 +181,7 @@ def compile_fully(request: Request) -> Dict[str, Any]:
         "shared_memory": metadata.shared,
         "tensor_memory": getattr(metadata, "tmem_size", None) or 0,
         "num_warps": warps,
-        "threads": warps * getattr(request.options, "warp_size", request.target.warp_size),
+        "threads": warps * request.warp_size,
         "buffers": [],
         "method": "full",
     }

@@ -33,6 +33,11 @@ class Request:
             [job[name] for name in ("signature", "constexprs", "divisible")] + [self.target.backend]
         )
 
+    @property
+    def warp_size(self) -> int:
+        """Threads per warp: AMD's options may say another number than the target."""
+        return int(getattr(self.options, "warp_size", self.target.warp_size))
+
     def options_on(self, arch: Any) -> Any:
         """The options that the job would have there; they describe the target, too."""
         from triton.backends.compiler import GPUTarget
