@@ -38,9 +38,8 @@ MOST_FRUITLESS = 12  # runs in a row without a launch of a new kind; one without
 MOST_SIGNATURES = 160  # kinds of launches of one kernel
 ENOUGH = 48  # kinds of launches after which inner functions are not tried
 _RANKS = 4, 3, 2  # of tensors that the code does not tell the rank of, as they are tried
-_ALIKE = (
-    2  # plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there
-)
+_ALIKE = 2
+"""Plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there."""
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
 _SINGLE = "torch.float32"
 _DIMENSIONS = ((64, 0), (128, 0), (32, 0), (256, 0), (64, 128), (128, 256), (16, 0), (512, 0))
