@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ Question: TypeAlias = "tuple[tuple[tuple[str, str], ...], Target]"
 """The variables that the compiler sees, and the target."""
 
 _KERNEL = Kernel((), "check")  # the worker has the source (worker/main.py)
+_TRIALS = 2  # of a target in a run, when the first trial's worker was ended from outside
 
 
 class Checks:
@@ -27,6 +29,7 @@ class Checks:
         self._store = store
         self._known: dict[Question, dict[str, Any]] = {}
         self._begun: set[Question] = set()
+        self._tried: Counter[Question] = Counter()
         self.notes: list[str] = []
         self.unavailable = ""
 
@@ -46,17 +49,18 @@ class Checks:
             described = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
             job = Job(_KERNEL, Specialization(()), Config(), target)
             trial = Task(-1 - len(self._begun), job, dict(variables), key, {"check": True, "target": described})
-            groups.append(Group(trial.environment, deque([trial])))
+            groups.append(Group(trial.environment, deque([trial]), cost=math.inf))  # others wait for it
         return groups
 
-    def keep(self, trial: Task, answer: dict[str, Any], installation: Installation, *, is_last: bool) -> None:
+    def keep(self, trial: Task, answer: dict[str, Any], installation: Installation) -> None:
         """Take in a trial's answer. If its worker was ended from outside it is as if never begun, unless it was the last."""
         question, target = asked(trial), trial.job.target
         self._begun.discard(question)
+        self._tried[question] += 1
         if answer.get("failure") == FailureKind.UNAVAILABLE.value:
             self.unavailable = answer["message"]
             return
-        if was_ended_from_outside(answer) and not is_last:
+        if was_ended_from_outside(answer) and self._tried[question] < _TRIALS:
             return
         if "checked" not in answer:  # the compiler died over a trivial kernel
             answer = {"checked": "unsupported", "message": answer["message"], "kept": answer.get("kept", False)}
@@ -70,13 +74,17 @@ class Checks:
             self._store.put(trial.key, answer)
         self._known[question] = answer
 
-    def of(self, task: Task) -> Mapping[str, Any]:
-        """``checked``: ``allocation``, ``full`` (the early stop does not hold) or ``unsupported``; and a ``message``."""
-        return self._known[asked(task)]
+    def of(self, question: Question) -> Mapping[str, Any] | None:
+        """``checked``: ``allocation``, ``full`` (the early stop does not hold) or ``unsupported``; and a ``message``.
+
+        ``None`` while it is not known.
+        """
+        return self._known.get(question)
 
     def forget_begun(self) -> None:
         """What was begun has come to nothing."""
         self._begun.clear()
+        self._tried.clear()
 
 
 def asked(task: Task) -> Question:

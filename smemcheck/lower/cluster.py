@@ -7,21 +7,22 @@ and the one that still kills its worker is given up, alone.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smemcheck.errors import UsageError
 from smemcheck.lower.checks import asked, stored_under
+from smemcheck.lower.feed import Feed
 from smemcheck.lower.groups import Task, grouped
-from smemcheck.lower.pool import MEMORY_LIMIT, Pool
+from smemcheck.lower.pool import MEMORY_LIMIT, Answered, Pool
 from smemcheck.lower.process import Installation, identify
 from smemcheck.lower.store import Answers
-from smemcheck.model import Failure, FailureKind, Job, Outcome, Target
+from smemcheck.model import FailureKind, Job, Outcome, Target
 
 _TOGETHER = 8  # jobs of one slice that travel together: what is lost with a worker, and how finely results stream
 _CONNECT = 20.0  # seconds
 
-Answered = tuple[list[tuple[int, Outcome]], dict[str, dict[str, Any]]]
+Gathered = tuple[list[tuple[int, Outcome]], dict[str, dict[str, Any]]]
 """Outcomes by index, and the answers that can be kept by key."""
 
 
@@ -50,6 +51,7 @@ class ClusterPool(Pool):
         except (OSError, ValueError, TimeoutError) as error:
             raise UsageError(f"--scheduler {address}: no scheduler answers there ({error})") from None
         self._address = address
+        self._limits = time_limit, memory_limit
 
     def close(self) -> None:
         """Leave the cluster; jobs that were not answered are forgotten there."""
@@ -72,47 +74,60 @@ class ClusterPool(Pool):
     def start(self, most: int, targets: Sequence[Target], environment: Iterable[tuple[str, str]] = ()) -> None:
         """Nothing: the workers of a cluster are there already."""
 
-    def _run_tasks(self, tasks: list[Task], installation: Installation) -> Iterator[tuple[int, Outcome]]:
+    def _run(self, feed: Feed) -> Answered:
         from distributed import as_completed
+
+        sent: dict[Any, list[Task]] = {}
+        count = 0
+        for jobs in feed.batches():
+            known, tasks = self._split(jobs, count)
+            count += len(jobs)
+            for group in grouped(tasks):
+                several = list(group.tasks)
+                for start in range(0, len(several), _TOGETHER):
+                    self._send(several[start : start + _TOGETHER], sent)
+            yield from known
+        if feed.is_abandoned:
+            return
+        running = as_completed(list(sent), loop=self._client.loop)
+        for future in running:
+            group_sent = sent.pop(future)
+            outcomes = self._gathered(future, group_sent)
+            if outcomes is None:
+                running.update([self._send([task], sent) for task in group_sent])
+            else:
+                yield from outcomes
+
+    def _send(self, tasks: list[Task], sent: dict[Any, list[Task]]) -> Any:
+        """Let the cluster work on the tasks, together; the future of it."""
+        checks = {stored_under(asked(task), self._triton) for task in tasks}
+        known = {key: answer for key in checks if (answer := self._store.get(key)) is not None}
+        future = self._client.submit(
+            lower_there,
+            [task.job for task in tasks],
+            self._environment,
+            self._limits,
+            known,
+            pure=False,
+            retries=0,
+        )
+        sent[future] = tasks
+        return future
+
+    def _gathered(self, future: Any, tasks: Sequence[Task]) -> list[tuple[int, Outcome]] | None:
+        """What became of tasks that were sent together; ``None`` where they are to be sent one by one."""
         from distributed.scheduler import KilledWorker
 
-        checks = {stored_under(asked(task), installation) for task in tasks}
-        known = {key: answer for key in checks if (answer := self._store.get(key)) is not None}
-        sent: dict[Any, list[Task]] = {}
-
-        def send(group: Sequence[Task]) -> Any:
-            jobs = [task.job for task in group]
-            future = self._client.submit(
-                lower_there,
-                jobs,
-                self._environment,
-                (self._time_limit, self._memory_limit),
-                known,
-                pure=False,
-                retries=0,
-            )
-            sent[future] = list(group)
-            return future
-
-        groups = [list(group.tasks) for group in grouped(tasks)]
-        first = [send(group[i : i + _TOGETHER]) for group in groups for i in range(0, len(group), _TOGETHER)]
-        running = as_completed(first, loop=self._client.loop)
-        for future in running:
-            group = sent.pop(future)
-            error = future.exception()
-            if error is None:
-                outcomes, kept = future.result()
-                for key, answer in kept.items():
-                    self._store.put(key, answer)
-                yield from ((group[index].index, outcome) for index, outcome in outcomes)
-            elif isinstance(error, KilledWorker) and len(group) > 1:
-                for task in group:
-                    running.add(send([task]))
-            else:
-                reason = "its workers died" if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
-                for task in group:
-                    failure = Failure(FailureKind.ENDED, f"the cluster gave up on it: {reason}", installation.version)
-                    yield task.index, failure
+        error = future.exception()
+        if error is None:
+            outcomes, kept = future.result()
+            for key, answer in kept.items():
+                self._store.put(key, answer)
+            return [(tasks[index].index, outcome) for index, outcome in outcomes]
+        if isinstance(error, KilledWorker) and len(tasks) > 1:
+            return None
+        reason = "its workers died" if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
+        return self._failed(tasks, FailureKind.ENDED, f"the cluster gave up on it: {reason}")
 
 
 # ----------------------------------------------------------------------------------------------------- on the cluster
@@ -149,7 +164,7 @@ def lower_there(
     environment: Mapping[str, str],
     limits: tuple[float, int],
     known: Mapping[str, dict[str, Any]],
-) -> Answered:
+) -> Gathered:
     """Runs in a Dask worker: the outcomes of the jobs, and what can be kept of them. One process a thread is kept alive.
 
     ``limits`` are seconds a job and resident bytes a process.

@@ -26,6 +26,11 @@ class Task:
     key: str | None
     request: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether it tries a target, see :mod:`smemcheck.lower.checks`."""
+        return "check" in self.request
+
 
 Answer: TypeAlias = "tuple[Task, dict[str, Any]]"
 

@@ -100,7 +100,8 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.ExitStack() as undo:
-                connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+                # A run may go on in another thread than the one that opens and closes; never in both at once.
+                connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
                 undo.callback(connection.close)
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")

@@ -1,15 +1,19 @@
-"""Workers are started while the source is read, when there is nothing that makes it likely that they are not needed."""
+"""The compiler works while the source is read: workers start early where they are likely needed, kernels go to them one by one."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from smemcheck import pipeline, source
+from smemcheck import specialize as specialize_stage
 from smemcheck.config import Settings
+from smemcheck.errors import UsageError
 from smemcheck.lower import Pool
+from smemcheck.lower.feed import Feed
 from smemcheck.rules.example import needs
 
 pytest.importorskip("triton", reason="what no Triton can answer is not asked early")
@@ -37,7 +41,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def run(pool: Pool, jobs: Any) -> Any:
         found.append("run")
-        return [(index, needs(1024)) for index, _ in enumerate(jobs)]
+        every = [job for batch in jobs.batches() for job in batch]
+        return [(index, needs(1024)) for index, _ in enumerate(every)]
 
     monkeypatch.setattr(Pool, "start", start)
     monkeypatch.setattr(Pool, "run", run)
@@ -65,6 +70,36 @@ def test_none_is_started_without_a_kernel_or_after_one_change(tmp_path: Path, ev
     (tmp_path / "pkg" / "kernel.py").write_text(KERNEL)
     check(tmp_path)
     assert events == ["read", "read", "run"]
+
+
+def test_the_compiler_works_on_the_first_kernel_while_the_second_is_looked_at(
+    tmp_path: Path, events: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first.py").write_text(KERNEL)
+    (tmp_path / "second.py").write_text(KERNEL.replace("copy", "move"))
+    specialize, put = specialize_stage.specialize, Feed.put
+    monkeypatch.setattr(
+        specialize_stage, "specialize", lambda site, *given: events.append(site.kernel_name) or specialize(site, *given)
+    )
+    monkeypatch.setattr(Feed, "put", lambda feed, jobs: events.append(f"{len(jobs)} jobs") or put(feed, jobs))
+    report = pipeline.check([str(tmp_path)], Settings(targets=("sm_90",), cache=False))
+    assert [event for event in events if event != "run"][2:] == ["copy", "2 jobs", "move", "2 jobs"]
+    assert [result.outcome for result in report.results] == [needs(1024)] * 4
+
+
+@pytest.mark.usefixtures("events")
+def test_what_the_pool_raises_reaches_the_caller_and_no_thread_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+
+    def run(pool: Pool, jobs: Any) -> Any:
+        raise UsageError("the scheduler is gone")
+
+    monkeypatch.setattr(Pool, "run", run)
+    with pytest.raises(UsageError, match="the scheduler is gone"):
+        pipeline.check([str(tmp_path)], Settings(targets=("sm_90",), cache=False))
+    assert [thread for thread in threading.enumerate() if "smemcheck" in thread.name] == []
 
 
 def test_they_are_started_with_the_variables_that_most_recorded_launches_had(tmp_path: Path, events: list[Any]) -> None:

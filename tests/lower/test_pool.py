@@ -16,6 +16,7 @@ import pytest
 from slicing import job, outcome, slice_kernel
 
 from smemcheck.lower import Pool, process
+from smemcheck.lower.feed import Feed
 from smemcheck.lower.groups import Task, grouped
 from smemcheck.model import Config, Failure, FailureKind, Footprint, Job
 
@@ -71,11 +72,35 @@ def test_answers_belong_to_their_jobs_and_workers_are_kept() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_more_jobs_come_in_while_others_are_worked_on() -> None:
+    with Pool(workers=2) as pool, Feed() as feed:
+        feed.put(acting("answer"))
+        answers = pool.run(feed)
+        assert next(answers)[0] == 0
+        feed.put(acting("answer", seconds=1))
+        feed.put([])
+        feed.put(acting("answer"))
+        feed.end()
+        assert sorted(index for index, _ in answers) == [1, 2]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_run_that_nobody_wants_any_more_leaves_no_job_behind() -> None:
+    with Pool(workers=2) as pool, Feed() as feed:
+        feed.put(acting("answer", "hang"))
+        answers = pool.run(feed)
+        assert next(answers)[0] == 0
+        feed.abandon()
+        assert list(answers) == []
+        assert [slot.task for slot in pool._crew.slots] == [None, None]
+
+
+@pytest.mark.usefixtures("scripted")
 def test_workers_that_were_started_early_do_the_work() -> None:
     with Pool(workers=3) as pool:
         pool.start(2, TARGETS)
         pool.start(2, TARGETS)
-        early = [slot.worker.process.pid for slot in pool._slots if slot.worker is not None]
+        early = [slot.worker.process.pid for slot in pool._crew.slots if slot.worker is not None]
         answers = dict(pool.run(acting(*["answer"] * 4, seconds=0.2)))
         assert len(early) == 2
         assert {answer.num_warps for answer in answers.values()} >= set(early)
@@ -101,7 +126,7 @@ def test_a_target_is_tried_once_while_the_source_is_read(monkeypatch: pytest.Mon
 def test_a_worker_that_dies_over_an_early_trial_costs_another_trial() -> None:
     with Pool(workers=1) as pool:
         pool.start(1, TARGETS)
-        os.kill(pool._slots[0].worker.process.pid, signal.SIGKILL)
+        os.kill(pool._crew.slots[0].worker.process.pid, signal.SIGKILL)
         assert numbers(dict(pool.run(acting("answer")))) == {0: 0}
 
 
@@ -109,7 +134,7 @@ def test_a_worker_that_dies_over_an_early_trial_costs_another_trial() -> None:
 def test_workers_that_were_started_for_other_variables_are_replaced() -> None:
     with Pool(workers=1, environment={"TRITON_F32_DEFAULT": "ieee"}) as pool:
         pool.start(1, TARGETS, [("TRITON_F32_DEFAULT", "tf32")])
-        early = pool._slots[0].worker.process.pid
+        early = pool._crew.slots[0].worker.process.pid
         answers = dict(pool.run(acting("answer")))
     assert numbers(answers) == {0: 0}
     assert answers[0].num_warps != early
@@ -262,7 +287,7 @@ def test_registers_that_take_too_much_memory_cost_the_registers_only() -> None:
 def test_a_flood_of_output_neither_blocks_nor_fills_memory() -> None:
     with Pool(workers=1, time_limit=60) as pool:
         answers = dict(pool.run(acting("flood", "answer")))
-        tail = pool._slots[0].worker.tail
+        tail = pool._crew.slots[0].worker.tail
     assert numbers(answers) == {0: 0, 1: 1}
     assert len(tail) <= process.STDERR_TAIL
 
@@ -286,7 +311,7 @@ def test_a_worker_killed_by_hand_loses_one_job_at_most() -> None:
         for index, answer in pool.run(acting(*["answer"] * 30, seconds=0.01)):
             answers[index] = answer
             if len(answers) == 5:
-                os.kill(pool._slots[0].worker.process.pid, signal.SIGKILL)
+                os.kill(pool._crew.slots[0].worker.process.pid, signal.SIGKILL)
     assert set(answers) == set(range(30))
     lost = [answer for answer in answers.values() if not isinstance(answer, Footprint)]
     assert len(lost) <= 1
@@ -297,7 +322,7 @@ def test_a_worker_killed_by_hand_loses_one_job_at_most() -> None:
 def test_a_worker_that_died_between_two_runs_costs_nothing() -> None:
     with Pool(workers=1) as pool:
         dict(pool.run(acting("answer")))
-        worker = pool._slots[0].worker.process
+        worker = pool._crew.slots[0].worker.process
         worker.kill()
         worker.wait()
         assert numbers(dict(pool.run(acting("answer", "answer")))) == {0: 0, 1: 1}

@@ -144,7 +144,7 @@ def test_a_second_run_asks_no_worker(tmp_path: Path) -> None:
         first = dict(pool.run(acting("answer", "answer")))
     with Pool(workers=1, cache_directory=tmp_path) as pool:
         second = dict(pool.run(acting("answer", "answer")))
-        assert pool._slots[0].worker is None
+        assert pool._crew.slots[0].worker is None
     assert second == first
     assert [answer.cached for answer in second.values()] == [True, True]
 

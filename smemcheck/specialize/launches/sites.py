@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,13 +63,12 @@ def launch_sites(
     settings: Settings,
     known: Sequence[Site],
     kept: Collection[str] = (),
-) -> tuple[Site, ...]:
+) -> Iterator[Site]:
     """Every kernel that is launched and that no autotuner is put around. ``known`` are the autotuned ones.
 
     ``kept`` are files whose sites are known from an earlier run: theirs are left out.
     """
     seen = {(site.position.path, site.position.line) for site in known}
-    found: list[Site] = []
     for root in dict.fromkeys(roots):
         launches = launches_of(project, root, settings)
         for module in launches.callers.scanned:
@@ -82,8 +81,7 @@ def launch_sites(
                 seen.add(key)
                 site = _site(project, settings, root, targets, module, statement)
                 if site is not None:
-                    found.append(site)
-    return tuple(found)
+                    yield site
 
 
 def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> tuple[Site, ...]:
