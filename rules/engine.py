@@ -314,9 +314,10 @@ def doubtful_specializations(report: Report) -> frozenset[int]:
     """Specialisations with assumptions under which no config compiles on any target: the assumptions are the likely cause,
     unless what the compiler refuses is the kernel's text.
     """
-    from smemcheck.specialize.retry import (
-        is_of_the_text,
-    )  # not at the top: a report that is read back needs no source stage
+    if not report.specializations:
+        return frozenset()
+    # Not at the top: a report that is read back, or of sites alone, needs no such stage.
+    from smemcheck.specialize.retry import is_of_the_text
 
     compiles: dict[int, bool] = {}
     for result in report.results:

@@ -51,6 +51,8 @@ def touched(statement: Statement) -> list[str]:
 
 def makes_container(statement: Statement) -> bool:
     """Whether a statement does nothing but bind one name to a list, set or dict that it writes out, so that no other name has it."""
+    if statement.kind != "simple":  # told without parsing what can be long
+        return False
     try:
         line = statement.unit.tree.body
     except SyntaxProblem:
