@@ -343,7 +343,7 @@ def doubted(report: Report) -> Report:
     def doubt(result: Result) -> Result:
         if result.specialization not in doubtful or not isinstance(result.outcome, Failure):
             return result
-        message = f"it does not compile as its launch was assumed to be: {result.verdict.message}"
+        message = f"it does not compile as its launch was assumed to be: {result.outcome.message}"
         return replace(result, verdict=replace(result.verdict, kind=VerdictKind.UNKNOWN, message=message))
 
     return replace(report, results=tuple(map(doubt, report.results))) if doubtful else report

@@ -6,17 +6,24 @@ are as they were, and no other file comes to mention what leads to a launch of i
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from smemcheck.cache.reports import Basis, Kept
+from smemcheck.closure import WHOLE, Closures, rests_on_text
 from smemcheck.config import Settings
 from smemcheck.model import Report, Result, Site, SiteKind
 from smemcheck.source.analysis import Analysis
-from smemcheck.source.module import Module
+from smemcheck.source.module import Module, Statement
+from smemcheck.source.project import Project
 from smemcheck.source.shared_lists import changes_in, list_names
+from smemcheck.specialize import callers_of
+from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.recorded import RecordedSpecializations
+
+_MAY_HOLD_KERNEL = re.compile("jit|tun")
 
 
 def parts_of(
@@ -28,52 +35,90 @@ def parts_of(
     kept: Kept | None,
 ) -> dict[str, Basis]:
     """What the part about each of the scanned ``files`` rests on; ``analysis`` has made those that were not kept."""
-    from smemcheck.specialize import reach
-
+    project = analysis.project
     earlier = kept.parts if kept else {}
     sites: dict[str, list[Site]] = defaultdict(list)
     for site in report.sites:
         sites[site.position.path].append(site)
-
-    def leading_to(kernels: Collection[str]) -> tuple[set[str], set[str]]:
-        found = [reach(analysis, root, settings, kernels) for root in roots] if kernels else []
-        return set().union(*(files for files, _ in found)), set(kernels).union(*(names for _, names in found))
-
-    lists = {
-        path: set().union(*(list_names(analysis.project, site) for site in sites[path]))
-        for path in files
-        if path not in earlier
-    }
+    made = {path: project.loaded(path) for path in files if path not in earlier}
+    lists = {path: set().union(*(list_names(project, site) for site in sites[path])) for path in made}
     # Every file is looked at once for all lists, and then only those that change something for each.
     every = set().union(*lists.values())
-    changing = [path for path in files if every and any(True for _ in changes_in(analysis.project, path, every))]
+    changing = [path for path in files if every and any(True for _ in changes_in(project, path, every))]
+    starts: dict[str, _Start] = {}
+    for path, module in made.items():
+        # A recorded line can ask for a kernel that another file's decorator makes.
+        may_hold_kernel = sites[path] or settings.specializations or (module and _MAY_HOLD_KERNEL.search(module.text))
+        if module is not None and may_hold_kernel:
+            callers = callers_of(analysis, roots, settings)
+            starts[path] = _start(analysis.project, callers, module, sites[path], lists[path], changing)
+    closures = Closures(project, set().union(*(start.files for start in starts.values())))
     return {
         path: earlier[path]
         if path in earlier
-        else _basis(path, sites[path], lists[path], changing, analysis, leading_to)
+        else _basis(path, starts[path], closures)
+        if path in starts
+        else Basis({path: WHOLE}, frozenset(), frozenset())
         for path in files
     }
 
 
-def _basis(
-    path: str,
+def outlines_of(parts: Mapping[str, Basis], analysis: Analysis, kept: Kept | None) -> dict[str, str]:
+    """The outlines of the files that parts rest on."""
+    from smemcheck.cache.outline import is_silent, outline_of
+
+    earlier = kept.outlines if kept else {}
+    says: dict[str, bool] = {}
+    for basis in parts.values():
+        for path, extent in basis.files.items():
+            says[path] = says.get(path, False) or (extent != WHOLE and rests_on_text(extent))
+    found = {}
+    for path, wanted in says.items():
+        if path in earlier and not (wanted and is_silent(earlier[path])):
+            found[path] = earlier[path]
+        elif (module := analysis.project.loaded(path) or analysis.project.module(path)) is not None:
+            found[path] = outline_of(module, says=wanted).dumps()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What the part about a file comes from: the words that lead to its kernels, statements that have one, and files that
+    either led to; ``changing`` are those that matter as a whole.
+    """
+
+    names: set[str]
+    statements: set[Statement]
+    files: set[str]
+    modules: set[str]
+    changing: set[str]
+
+
+def _start(
+    project: Project,
+    every: Sequence[Callers],
+    module: Module,
     sites: Sequence[Site],
     lists: set[str],
     changing: Sequence[str],
-    analysis: Analysis,
-    leading_to: Callable[[Collection[str]], tuple[set[str], set[str]]],
-) -> Basis:
-    project = analysis.project
-    module = project.loaded(path)
-    if module is None:
-        return Basis(frozenset([path]), frozenset(), frozenset())
-    files, names = leading_to(_kernels(module, sites))
-    files.add(path)
-    if lists:
-        names |= lists
-        files |= {other for other in changing if any(True for _ in changes_in(project, other, lists))}
-    reached, modules = project.reach(files)
-    return Basis(frozenset(reached), frozenset(names), frozenset(modules))
+) -> _Start:
+    names = _kernels(module, sites)
+    statements: set[Statement] = set()
+    for callers in every:
+        looked = callers.looked.get(module.path)
+        if looked is not None:
+            names |= looked.names
+            statements |= looked.statements
+        statements.update(statement for name in names for statement in callers.mentioning(name))
+    changed = {other for other in changing if lists and any(True for _ in changes_in(project, other, lists))}
+    files, modules = project.reach({module.path, *changed, *(statement.module.path for statement in statements)})
+    return _Start(names | lists, statements, files, modules, changed)
+
+
+def _basis(path: str, start: _Start, closures: Closures) -> Basis:
+    extents = closures.of(path, start.statements, start.files)
+    files = {**extents, **dict.fromkeys(start.changing, WHOLE)}
+    return Basis(files, frozenset(start.names), frozenset(start.modules))
 
 
 def _kernels(module: Module, sites: Iterable[Site]) -> set[str]:

@@ -63,7 +63,7 @@ def check(
     if whole:
         return whole
     from smemcheck import rules
-    from smemcheck.parts import apart_from_lines, parts_of, with_kept
+    from smemcheck.parts import apart_from_lines, outlines_of, parts_of, with_kept
     from smemcheck.specialize.recorded import read_recorded
 
     recorded = [read_recorded(path) for path in settings.specializations]
@@ -105,10 +105,11 @@ def check(
     report = replace(report, findings=rules.findings(report, settings))
     if store:
         parts = {} if not has_parts else parts_of(report, reading.files, paths, project, settings, kept)
+        outlines = outlines_of(parts, project, kept)
         used, listed = project.project.dependencies()
         if kept:
             used, listed = [*used, *kept.files], [*listed, *kept.folders]
-        store.save(report, used, listed, parts)
+        store.save(report, used, listed, parts, outlines)
     return report
 
 

@@ -5,20 +5,31 @@ from __future__ import annotations
 import dataclasses
 import io
 import pickle
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from smemcheck import model
-from smemcheck.model import Failure, Footprint, Heuristic, Outcome, Report, Site
+from smemcheck.model import Failure, Footprint, Heuristic, Outcome, Position, Report, Site
 
 _MODULE = model.__name__
 
 
 class _Reader(pickle.Unpickler):
+    def __init__(self, file: IO[bytes], lines: Mapping[str, Callable[[int], int]]) -> None:
+        super().__init__(file)
+        self._lines = lines
+
     def find_class(self, module: str, name: str) -> Any:
+        if self._lines and (module, name) == (_MODULE, "Position"):
+            return self._position
         found = getattr(model, name, None) if module == _MODULE else None
         if isinstance(found, type) and found.__module__ == _MODULE:
             return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a report")
+
+    def _position(self, path: str, line: int, column: int) -> Position:
+        moved = self._lines.get(path)
+        return Position(path, moved(line) if moved else line, column)
 
 
 class _Writer(pickle.Pickler):
@@ -63,9 +74,9 @@ def dumps(report: Report) -> bytes:
     return file.getvalue()
 
 
-def loads(data: bytes) -> Report:
-    """The report. Raises ``pickle.UnpicklingError``, or whatever damaged bytes lead to."""
-    report = _Reader(io.BytesIO(data)).load()
+def loads(data: bytes, lines: Mapping[str, Callable[[int], int]] | None = None) -> Report:
+    """The report; ``lines`` tell by file where what stood on a line stands now. Raises ``pickle.UnpicklingError``, or whatever damaged bytes lead to."""
+    report = _Reader(io.BytesIO(data), lines or {}).load()
     if not isinstance(report, Report):
         raise pickle.UnpicklingError("no report")
     return report

@@ -10,18 +10,23 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smemcheck.cache import manifest as manifests
 from smemcheck.config import Settings
 from smemcheck.model import Failure, FailureKind, Outcome, Report
 
-_FORMAT = b"smemcheck report 2\n"
+if TYPE_CHECKING:
+    from smemcheck.cache.outline import Change
+
+_FORMAT = b"smemcheck report 3\n"
 _MOST_REPORTS = 32
 _WHOLE = ""
 """A key of the manifest that is no path: the report may be read back as a whole."""
@@ -33,11 +38,12 @@ _PASSING = frozenset({FailureKind.TIMEOUT, FailureKind.UNAVAILABLE, FailureKind.
 class Basis:
     """What the part of a report about one file rests on.
 
-    ``files`` are those that its answers came from. ``names`` are words that no other file may come to mention; ``modules`` are
-    parts of module names that were looked for, which no other file or folder may come to bear.
+    ``files`` are those that its answers came from, each with how much of it they rest on (see :mod:`smemcheck.closure`).
+    ``names`` are words that no other statement may come to mention; ``modules`` are parts of module names that were looked
+    for, which no other file or folder may come to bear.
     """
 
-    files: frozenset[str]
+    files: Mapping[str, tuple[int, int]]
     names: frozenset[str]
     modules: frozenset[str]
 
@@ -46,21 +52,26 @@ class Basis:
 class Kept:
     """An earlier report, and the files of which what it says still holds, with what that rests on.
 
-    ``files`` and ``folders`` are all that the report rested on; what is kept of it still does.
+    ``files`` and ``folders`` are all that the report rested on; what is kept of it still does. ``outlines`` are those of the
+    files as they were, without those that changed, as text.
     """
 
     report: Report
     parts: Mapping[str, Basis]
     files: tuple[str, ...]
     folders: tuple[str, ...]
+    outlines: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """A kept report as it was written: what it rests on, its parts, its bytes, and what of the first is not as it was."""
+    """A kept report as it was written: what it rests on, its parts, outlines of files, its bytes, and what of the first is
+    not as it was.
+    """
 
     manifest: manifests.Manifest
     parts: bytes
+    outlines: bytes
     report: bytes
     is_whole: bool
     different: list[str]
@@ -107,14 +118,21 @@ class ReportStore:
             return None
         try:
             manifest = self._earlier.manifest
-            changed = manifests.changes(manifest, self._earlier.different)
-            if changed is None:
+            found = manifests.changes(manifest, self._earlier.different)
+            if found is None:
                 return None
             scanned = [path for root in self._paths for path in self._python_files(root, [])]
-            still = _still(_parts(self._earlier.parts), *changed, scanned, manifest)
+            outlines: dict[str, str] = json.loads(self._earlier.outlines)
+            changed = _changes({*found[0], *(path for path in scanned if path not in manifest)}, outlines)
+            still = _still(_parts(self._earlier.parts), changed, found[1], scanned)
+            if not still:
+                return None
             folders = tuple(path for path, entry in manifest.items() if len(entry) == 3)
             files = tuple(path for path, entry in manifest.items() if len(entry) != 3)
-            return Kept(self._loaded(self._earlier.report), still, files, folders) if still else None
+            lines = {Path(path).as_posix(): change.line for path, change in changed.items() if change.lines}
+            for path in changed:
+                outlines.pop(path, None)
+            return Kept(self._loaded(self._earlier.report, lines), still, files, folders, outlines)
         except Exception:  # noqa: BLE001 - as above
             return None
 
@@ -124,24 +142,30 @@ class ReportStore:
         head, checksum, rest = data[: len(_FORMAT)], data[len(_FORMAT) :][:20], data[len(_FORMAT) + 20 :]
         if head != _FORMAT or hashlib.blake2b(rest, digest_size=20).digest() != checksum:
             raise ValueError("no report of this format")
-        line, parts, pickled = rest.split(b"\n", 2)
+        line, parts, outlines, pickled = rest.split(b"\n", 3)
         manifest = json.loads(line)
         is_whole = manifest.pop(_WHOLE, None) is not None
-        return _Earlier(manifest, parts, pickled, is_whole, manifests.different(manifest))
+        return _Earlier(manifest, parts, outlines, pickled, is_whole, manifests.different(manifest))
 
-    def _loaded(self, pickled: bytes) -> Report:
+    def _loaded(self, pickled: bytes, lines: Mapping[str, Callable[[int], int]] | None = None) -> Report:
+        """The report; ``lines`` tell by file where what stood on a line stands now."""
         from smemcheck.cache.pickled import loads
 
-        report = loads(pickled)
+        report = loads(pickled, lines or {})
         with contextlib.suppress(OSError):
             os.utime(self._path)  # the least recently used report goes first
         return report
 
     def save(
-        self, report: Report, files: Iterable[str], folders: Iterable[str], parts: Mapping[str, Basis] | None = None
+        self,
+        report: Report,
+        files: Iterable[str],
+        folders: Iterable[str],
+        parts: Mapping[str, Basis] | None = None,
+        outlines: Mapping[str, str] | None = None,
     ) -> None:
         """Keep the report. ``files`` and ``folders`` are what it rests on besides the paths, ``parts`` what each file's part
-        rests on. If in doubt, nothing is kept.
+        rests on, and ``outlines`` those of the files that parts rest on. If in doubt, nothing is kept.
         """
         passing = {report.sites[result.site].position.path for result in report.results if _may_pass(result.outcome)}
         parts = {path: basis for path, basis in (parts or {}).items() if path not in passing}
@@ -153,7 +177,8 @@ class ReportStore:
         from smemcheck.cache.pickled import dumps
 
         try:
-            lines = [json.dumps({_WHOLE: [], **manifest} if not passing else manifest), _written(parts), ""]
+            lines = [json.dumps({_WHOLE: [], **manifest} if not passing else manifest), _written(parts)]
+            lines += [json.dumps(dict(outlines or {})), ""]
             rest = "\n".join(lines).encode() + dumps(report)
             data = _FORMAT + hashlib.blake2b(rest, digest_size=20).digest() + rest
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,43 +214,88 @@ class ReportStore:
             path.unlink()
 
 
-def _still(
-    parts: Mapping[str, Basis], changed: set[str], moved: set[str], scanned: Sequence[str], manifest: manifests.Manifest
-) -> dict[str, Basis]:
-    """The parts that hold although files ``changed`` and entries of these names were ``moved``."""
-    from smemcheck.source.scan import identifiers
+def _changes(paths: Iterable[str], outlines: Mapping[str, str]) -> dict[str, Change]:
+    """What changed in these files: new ones, gone ones, and those that are not as they were."""
+    from smemcheck.cache.outline import change, everything, loads
 
-    mentioned: set[str] = set()
-    for path in {*changed, *(path for path in scanned if path not in manifest)}:
-        with contextlib.suppress(OSError):
-            mentioned |= identifiers(Path(path).read_text(encoding="utf-8", errors="replace"))
-    return {
-        path: parts[path]
-        for path in scanned
-        if path in parts
-        and path not in changed
-        and parts[path].files.isdisjoint(changed)
-        and parts[path].names.isdisjoint(mentioned)
-        and parts[path].modules.isdisjoint(moved)
-    }
+    found = {}
+    for path in paths:
+        text = _text(path)
+        found[path] = change(loads(outlines[path]), text) if path in outlines and text else everything(text)
+    return found
+
+
+def _text(path: str) -> str:
+    """The text of a file as the analysis reads it; none of a file that is gone or is no text."""
+    from smemcheck.source.project import decoded
+
+    try:
+        return decoded(Path(path).read_bytes())
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _still(
+    parts: Mapping[str, Basis], changed: Mapping[str, Change], moved: set[str], scanned: Sequence[str]
+) -> dict[str, Basis]:
+    """The parts that hold although some files ``changed`` and entries of these names were ``moved``."""
+    mentioned = set().union(*(change.mentioned for change in changed.values()))
+    bound = _Bound(changed)
+    found = {}
+    for path in scanned:
+        basis = parts.get(path)
+        if basis is None or path in changed or not basis.names.isdisjoint(mentioned):
+            continue
+        touched = [other for other in changed if other in basis.files]
+        if any(changed[other].touches(basis.files[other]) for other in touched):
+            continue
+        if basis.modules.isdisjoint(moved) and not any(bound.matters(other, basis.files) for other in touched):
+            carried = {other: changed[other].carried(basis.files[other]) for other in touched}
+            found[path] = replace(basis, files={**basis.files, **carried}) if carried else basis
+    return found
+
+
+class _Bound:
+    """Names that changed files bind now and did not bind before: they matter where a text mentions them."""
+
+    def __init__(self, changed: Mapping[str, Change]) -> None:
+        self._changed = changed
+        self._mentioning: dict[tuple[str, str], bool] = {}
+
+    def matters(self, path: str, files: Collection[str]) -> bool:
+        """Whether one of the files mentions a name that the file at ``path`` binds now."""
+        return any(self._mentions(other, path) for other in files) if self._changed[path].names else False
+
+    def _mentions(self, path: str, binding: str) -> bool:
+        known = self._mentioning.get((path, binding))
+        if known is None:
+            text = self._changed[path].same if path in self._changed else _text(path)
+            names = self._changed[binding].names
+            known = self._mentioning[path, binding] = any(
+                name in text and re.search(rf"\b{name}\b", text) for name in names
+            )
+        return known
 
 
 def _written(parts: Mapping[str, Basis]) -> str:
-    """JSON: all files and names once, and for each part what of them it rests on, by number."""
-    words = {
-        word: None for basis in parts.values() for group in (basis.files, basis.names, basis.modules) for word in group
-    }
-    number = {word: index for index, word in enumerate(words)}
-    rows = {
-        path: [[number[word] for word in group] for group in (basis.files, basis.names, basis.modules)]
-        for path, basis in parts.items()
-    }
-    return json.dumps([list(words), rows])
+    """JSON: all words and extents of files once, and for each part what of them it rests on, by number."""
+    words: dict[str, int] = {}
+    extents: dict[tuple[int, int, int], int] = {}
+    rows = {}
+    for path, basis in parts.items():
+        groups = [[words.setdefault(word, len(words)) for word in group] for group in (basis.names, basis.modules)]
+        files = [(words.setdefault(file, len(words)), *extent) for file, extent in basis.files.items()]
+        rows[path] = [[extents.setdefault(one, len(extents)) for one in files], *groups]
+    return json.dumps([list(words), list(extents), rows], separators=(",", ":"))
 
 
 def _parts(line: bytes) -> dict[str, Basis]:
-    words, rows = json.loads(line)
-    return {path: Basis(*(frozenset(words[i] for i in group) for group in groups)) for path, groups in rows.items()}
+    words, extents, rows = json.loads(line)
+    files = [(words[file], (headers, texts)) for file, headers, texts in extents]
+    return {
+        path: Basis(dict(files[i] for i in extent), *(frozenset(words[i] for i in group) for group in groups))
+        for path, (extent, *groups) in rows.items()
+    }
 
 
 def _may_pass(outcome: Outcome | None) -> bool:

@@ -41,7 +41,6 @@ class Analysis:
             for target in targets
         }
         self.launches: dict[str, Any] = {}  # by scanned root: what specialize.launches found, so that it is found once
-        self.reaches: dict[str, Any] = {}  # by scanned root: what leads to launches, see specialize.launches.reach
 
     def call(self, function: Any, arguments: Mapping[str, Any], target: Target) -> Value | Unknown:
         """What a function of the source (a heuristic) gives for named arguments, passed to it as one dict.

@@ -56,6 +56,13 @@ def get_attribute(interpreter: Interpreter, value: Any, name: str, place: Place)
     raise _missing(value, name, place)
 
 
+def get_attribute_by_text(interpreter: Interpreter, value: Any, name: str, place: Place) -> Any:
+    """``getattr(value, name)``: as :func:`get_attribute`, where the name need not stand in the source as a word."""
+    if isinstance(value, ModuleValue):
+        value.module.is_indivisible = True
+    return get_attribute(interpreter, value, name, place)
+
+
 def _missing(value: Any, name: str, place: Place) -> Raised:
     return Raised("AttributeError", f"'{type_name(value)}' object has no attribute '{name}'", place=place)
 

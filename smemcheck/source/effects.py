@@ -14,7 +14,7 @@ from smemcheck.source.statements import bound_and_changed
 from smemcheck.source.walk import walk
 
 _METHODS = "|".join(sorted(MUTATING))
-_CHANGES = re.compile(
+CHANGES = re.compile(
     rf"\.(?:{_METHODS})\("
     r"|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
 )
@@ -141,9 +141,9 @@ def _may_change(statement: Statement, name: str, module: Module) -> bool:
     called = re.findall(r"(\w+)\s*\(", statement.text)
     given = name in statement.mentions
     for function in (function for word in called for function in _functions(module, word)):
-        if _changes_global(function, name) or (given and _CHANGES.search(function.definition_text)):
+        if _changes_global(function, name) or (given and CHANGES.search(function.definition_text)):
             return True
-    if not given or not _CHANGES.search(statement.text):
+    if not given or not CHANGES.search(statement.text):
         # Whether a function of another module changes what it is given is found by calling it, where that is all it is for.
         return given and bool(re.match(r"[\w.]+\(", statement.text))
     try:

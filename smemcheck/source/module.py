@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from symtable import SymbolTable
+from typing import Any
 
 import libcst as cst
 
@@ -88,6 +89,7 @@ class Statement:
         "_mentions",
         "_unit",
         "defined_name",
+        "entered",
         "index",
         "kind",
         "module",
@@ -111,6 +113,8 @@ class Statement:
             if definition:
                 self._definition = definition.start()
                 self.defined_name = sys.intern(definition.group(1)) if self.kind in ("def", "class") else None
+        self.entered = False
+        """Whether anybody looked into the body of a ``def``, beyond its decorators and its signature."""
         self._mentions: frozenset[str] | None = None
         self._assignable: frozenset[str] | None = None
         self._unit: Unit | None = None
@@ -156,11 +160,19 @@ class Statement:
     def header(self) -> Unit:
         """A ``def`` with its decorators and signature but an empty body: what most questions about a kernel need."""
         if self._header is None:
-            end = None
-            if self._definition is not None and self.kind == "def":
-                end = header_end(self.text, self._definition)
-            self._header = self.unit if end is None else self.module.parse(self.text[:end] + " pass\n", self.span.line)
+            text = self.header_text
+            self._header = (
+                self.unit if len(text) == len(self.text) else self.module.parse(text + " pass\n", self.span.line)
+            )
         return self._header
+
+    @property
+    def header_text(self) -> str:
+        """The decorators and the signature of a ``def``, up to the colon; the whole of any other statement."""
+        text = self.text
+        return (
+            text[: header_end(text, self._definition)] if self._definition is not None and self.kind == "def" else text
+        )
 
     @property
     def position(self) -> Position:
@@ -228,6 +240,9 @@ class Module:
         self.changers: dict[tuple[int, str], bool] = {}  # likewise
         # Python's own symbol tables of the kernels at the top level, by name and line, once the file's syntax was checked.
         self.symbols: dict[tuple[str, int], SymbolTable] = {}
+        self.is_indivisible = False
+        """Whether answers may rest on any of its statements, those included that nothing mentions by name."""
+        self.said: Any = None  # what its text says as a whole, see smemcheck.specialize.launches.around
         self.read_names: dict[str, Mapping[str, frozenset[tuple[str, ...]]]] = {}  # by smemcheck.source.kernels
         self._tokens: Tokens = {}
 

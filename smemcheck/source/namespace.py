@@ -249,6 +249,7 @@ class Namespace:
         mentioning = sorted({i for one in names for i in mentioning_or_calling(self.module, one) if since < i < time})
         statements = self.module.statements
         changes = [i for i in mentioning if any(may_change(statements[i], one) for one in names)]
+        self.module.is_indivisible |= bool(changes)
         for index in mentioning if changes else ():
             if not since < index <= changes[-1] or index in self._running:
                 continue
@@ -277,6 +278,7 @@ class Namespace:
 
     def _call_before(self, name: str, since: int, time: int) -> None:
         """Run the statements that call a function which keeps state between calls."""
+        self.module.is_indivisible = True
         for index in self.module.mentioning(name):
             statement = self.module.statements[index]
             if since < index < time and statement.kind == "simple" and index not in self._running:
@@ -291,6 +293,7 @@ class Namespace:
 
     def public(self) -> dict[str, Any]:
         """What ``from module import *`` gives: the names of ``__all__``, else every public name that the module binds."""
+        self.module.is_indivisible = True
         names = self.exported()
         if names is None:
             names = [n for n in self.names() if not n.startswith("_")]
@@ -310,6 +313,7 @@ class Namespace:
 
     def names(self) -> list[str]:
         """Every name that a statement may bind, in order of first mention."""
+        self.module.is_indivisible = True
         found: dict[str, None] = {}
         for statement in self.module.statements:
             for name in sorted(binds(statement)):

@@ -19,6 +19,11 @@ _MAX_BYTES = 20_000_000
 _ASCENT = 12  # how many folders above a file are searched for the modules it imports
 
 
+def decoded(data: bytes) -> str:
+    """A file's bytes as text, with the line ends that Python sees. Raises :class:`UnicodeDecodeError`."""
+    return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
 class Project:
     """Modules found on disk from the files that import them. Nothing is imported; files are read as text."""
 
@@ -95,7 +100,7 @@ class Project:
 
     def _decode(self, path: str, data: bytes) -> str | None:
         try:
-            return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+            return decoded(data)
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             self.problems[path] = Problem("the file is not UTF-8; save it as UTF-8", Position(path, line))

@@ -149,6 +149,8 @@ class UserFunction:
 
     def text(self) -> str:
         """The function as it is written."""
+        if self.statement is not None:
+            self.statement.entered = True
         return self.statement.text if self.statement is not None else cst.Module([]).code_for_node(self.node)
 
     def full(self) -> tuple[Unit, cst.FunctionDef]:
@@ -158,6 +160,7 @@ class UserFunction:
         if self.statement is None:
             assert isinstance(self.node, cst.FunctionDef)
             return self.unit, self.node
+        self.statement.entered = True
         try:
             unit = self.statement.unit
         except SyntaxProblem as problem:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from smemcheck.specialize.bind import bind, prune
 from smemcheck.specialize.choose import specialize
-from smemcheck.specialize.launches import configured, forget_launches, launch_sites, on_target
-from smemcheck.specialize.launches.reach import reach
+from smemcheck.specialize.launches import callers_of, configured, forget_launches, launch_sites, on_target
 
-__all__ = ["bind", "configured", "forget_launches", "launch_sites", "on_target", "prune", "reach", "specialize"]
+__all__ = ["bind", "callers_of", "configured", "forget_launches", "launch_sites", "on_target", "prune", "specialize"]

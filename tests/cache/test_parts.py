@@ -108,7 +108,7 @@ LONGER_LIST = FILES["lists.py"].replace("SECOND = [64, 128]", "SECOND = [64, 128
 LAUNCH = "import torch\nfrom pkg.plain import plain\n\ndef launch():\n    plain[(1,)](torch.empty(64), BLOCK=64)\n"
 EDITS = {
     "a kernel": ({"first": FILES["first.py"].replace("FIRST]", "[32, *FIRST]]")}, {"first.py"}, {"second.py"}),
-    "a list that kernels import": ({"lists": LONGER_LIST}, {"first.py", "second.py"}, {"plain.py"}),
+    "a list that kernels import": ({"lists": LONGER_LIST}, {"second.py"}, {"first.py", "plain.py"}),
     "a caller": ({"callers": FILES["callers.py"].replace("bfloat16", "float32")}, {"second.py"}, {"first.py"}),
     "a new launch": ({"launches": LAUNCH}, {"plain.py", "launches.py"}, {"first.py", "second.py"}),
     "a caller goes": ({"callers": None}, {"second.py"}, {"first.py"}),

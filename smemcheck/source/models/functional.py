@@ -160,12 +160,12 @@ def _itemgetter(call: Call) -> Any:
 
 
 def _attrgetter(call: Call) -> Any:
-    from smemcheck.source.attributes import get_attribute
+    from smemcheck.source.attributes import get_attribute_by_text
 
     def get(inner: Call) -> Any:
         value = inner.arguments[0]
         for name in call.arguments[0].split("."):
-            value = get_attribute(inner.interpreter, value, name, inner.place)
+            value = get_attribute_by_text(inner.interpreter, value, name, inner.place)
         return value
 
     return Builtin("attrgetter", get)

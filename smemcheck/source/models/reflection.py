@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smemcheck.source.attributes import get_attribute
+from smemcheck.source.attributes import get_attribute_by_text
 from smemcheck.source.interpreter import is_callable, type_name
 from smemcheck.source.operations import is_data, is_hashable
 from smemcheck.source.targets import set_attribute
@@ -16,6 +16,7 @@ from smemcheck.source.values import (
     HeuristicsValue,
     Instance,
     KernelValue,
+    ModuleValue,
     Obstacle,
     Raised,
     Silent,
@@ -52,7 +53,7 @@ def get(call: Call) -> Any:
             present = call.interpreter.decide(present)
         if not present:
             return call.arguments[2]
-    return get_attribute(call.interpreter, owner, name, call.place)
+    return get_attribute_by_text(call.interpreter, owner, name, call.place)
 
 
 def has_attribute(call: Call, owner: Any, name: str) -> bool | Obstacle:
@@ -69,7 +70,7 @@ def has_attribute(call: Call, owner: Any, name: str) -> bool | Obstacle:
             else call.interpreter.project.models.installation(call.interpreter, f"{owner.path}.{name}", call.place)
         )
     try:
-        found = get_attribute(call.interpreter, owner, name, call.place)
+        found = get_attribute_by_text(call.interpreter, owner, name, call.place)
     except Raised as raised:
         if raised.name == "AttributeError":
             return False
@@ -91,6 +92,8 @@ def set_(call: Call) -> Any:
     """``setattr(…)``."""
     owner, name, value = call.arguments[:3]
     if isinstance(name, str):
+        if isinstance(owner, ModuleValue):
+            owner.module.is_indivisible = True
         set_attribute(call.interpreter, owner, name, value, call.place)
     return None
 

@@ -9,7 +9,7 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.scan import identifiers
@@ -46,6 +46,14 @@ class Entry:
         return (self.statement.defined_name or "").startswith("_")
 
 
+@dataclass(slots=True)
+class Looked:
+    """What was looked at to find what leads to a launch: statements that mention one of the names, and further ones."""
+
+    names: set[str] = field(default_factory=set)
+    statements: set[Statement] = field(default_factory=set)
+
+
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
@@ -65,6 +73,9 @@ class Callers:
         """The names that definitions and assignments bind."""
         self._sources: dict[Statement, str] = {}  # the last part of the module that a ``from … import`` names
         self._registering: set[Statement] = set()
+        self.looked: dict[str, Looked] = {}
+        """By the file of the kernels that were asked about, what that led to."""
+        self._looked = Looked()
         self.scanned = tuple(map(self._with_definitions, modules))
         others = tuple(map(self._with_definitions, beside))
         self.modules = list(dict.fromkeys([*self.scanned, *others]))
@@ -106,16 +117,21 @@ class Callers:
         """The statements whose text has the name of a definition."""
         return self.mentions.get(name, ())
 
+    def _look(self, name: str) -> Sequence[Statement]:
+        """:meth:`mentioning`, as part of the search for what leads to a launch."""
+        self._looked.names.add(name)
+        return self.mentioning(name)
+
     def _callers(self, entry: Entry) -> Iterator[Entry]:
         name = entry.statement.defined_name or ""
         alone = len(self.defined.get(name, ())) == 1
         seen = {
             statement.module.path
-            for statement in self.mentioning(name)
+            for statement in self._look(name)
             if statement.kind == "from" and (alone or _may_be_of(self._sources[statement], entry))
         }
         names = {name: None}
-        for statement in self.mentioning(name):
+        for statement in self._look(name):
             module = statement.module
             if statement in self._registering and module is entry.module:
                 yield from self._operators(module, statement)
@@ -123,7 +139,7 @@ class Callers:
                 names |= dict.fromkeys(self._holders(module, statement, name))
         attributes = self._attributes.get(name, ())
         for alias in names:
-            for statement in self.mentioning(alias):
+            for statement in self._look(alias):
                 module = statement.module
                 here = module is entry.module or module.path in seen or alias != name or statement in attributes
                 if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
@@ -138,7 +154,7 @@ class Callers:
             holder = self.bound.get(one) if one.kind == "simple" else None
             if holder and holder not in (name, *found):
                 found.append(holder)
-                here = (other for other in self.mentions[holder] if other.module is module)
+                here = (other for other in self._look(holder) if other.module is module)
                 pending += [other for other in here if other.kind == "simple"]
         return found
 
@@ -148,6 +164,7 @@ class Callers:
             name = re.search(r"custom_op\(\s*(['\"][^'\"]+['\"])", statement.decorator_text)
             of_name = name is not None and name[1] in registration.text
             if of_name or registration.text.startswith(f"{statement.defined_name}.register_autograd("):
+                self._looked.statements.add(statement)
                 yield Entry(module, statement)
 
     def _applies(self, key: tuple[str, int]) -> bool:
@@ -177,6 +194,8 @@ class Callers:
 
         Outermost ones come first, then the others from the launching function on.
         """
+        self._looked = self.looked.setdefault(path, Looked())
+        self._looked.names.add(name)
         start = next(
             (e for e in self.defined.get(name, ()) if e.module.path == path and e.statement.definition_line == line),
             None,

@@ -10,17 +10,17 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.source.values import Blocked, External, Obstacle, Place, Raised, UserClass, UserFunction
+from smemcheck.specialize.launches.around import Around, around, read_around
 from smemcheck.specialize.launches.engine import ExampleInterpreter
 from smemcheck.specialize.launches.tensors import GUESSED, Geometry, GuessedFloat, GuessedNumber, Sizes, Tensor, tensor
 from smemcheck.specialize.launches.weights import (
     complete,
     example_layer,
-    group_size,
     is_layer,
+    is_packed,
     is_scale,
     is_weight,
     layer_tensors,
-    packed_dtypes,
     scale_sizes,
     weight_sizes,
 )
@@ -93,34 +93,36 @@ def _facts(
             function.statement.text if function.statement is not None else cst.Module([]).code_for_node(function.node)
         )
         documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
-        facts = {p.name.value: _facts_of(p, text, documented, function.module.text) for p in parameters}
+        own, whole = read_around(text), around(function.module)
+        facts = {p.name.value: _facts_of(p, text, documented, own, whole) for p in parameters}
         if any(map(is_weight, facts)):
             facts = {name: replace(one, of_weights=is_scale(name)) for name, one in facts.items()}
         known = interpreter.hints.parameters[id(function.node)] = (function.node, facts)
     return known[1]
 
 
-def _facts_of(parameter: cst.Param, text: str, documented: dict[str, tuple[str, ...]], around: str) -> _Facts:
+def _facts_of(
+    parameter: cst.Param, text: str, documented: dict[str, tuple[str, ...]], own: Around, whole: Around
+) -> _Facts:
     name = parameter.name.value
     word = re.escape(name)
     annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
     is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
     layered = not is_tensor and is_layer(name, annotation, text)
-    compared = bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", text))
+    compared = name in own.compared
     required = bool(re.search(rf"\bassert\s+{word}\s+is\s+not\s+None\b", text))
-    texts = _texts(name, text)
+    texts = own.texts_of(name)
     if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
-        texts = list(dict.fromkeys([*texts, *_texts(name, around)]))
-    compared_around = compared or bool(re.search(rf"\b{word}\s+is\s+(not\s+)?None\b", around))
+        texts = list(dict.fromkeys([*texts, *whole.texts_of(name)]))
     return _Facts(
         annotation,
         is_tensor,
         layered,
         compared,
-        compared_around,
+        compared or name in whole.compared,
         required,
         tuple(texts),
-        packed_dtypes(name, around),
+        whole.packed if is_packed(name) else (),
         layer_tensors(name, text) if layered else (),
         False,
         _AXIS.match(name) is not None and re.search(_AXIS_USE % word, text) is not None,
@@ -220,7 +222,7 @@ class _Example:
 
     @property
     def group(self) -> int:
-        return group_size(self.function.module.text)
+        return around(self.function.module).group
 
     def float(self) -> Any:
         """A float, or the integer 1 where callers of a scale write that: Triton makes a constant of it."""
@@ -336,14 +338,6 @@ def _of_class(interpreter: ExampleInterpreter, function: UserFunction, annotatio
         return interpreter.call(cls, [], {}, function.place) if isinstance(cls, UserClass) else None
     except (KeyError, Raised, Blocked):
         return None
-
-
-def _texts(name: str, text: str) -> list[str]:
-    """The strings that code compares a parameter with."""
-    found = re.findall(rf"(?i)\b{re.escape(name)}\s*(?:==|!=)\s*['\"]([^'\"\n]+)['\"]", text)
-    for group in re.findall(rf"(?i)\b{re.escape(name)}\s+(?:not\s+)?in\s*[\[({{]([^\])}}\n]*)[\])}}]", text):
-        found.extend(re.findall(r"['\"]([^'\"\n]+)['\"]", group))
-    return list(dict.fromkeys(found))
 
 
 def _integer(name: str, sizes: Sizes) -> int:

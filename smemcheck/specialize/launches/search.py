@@ -474,12 +474,17 @@ def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
                 yield replace(plan, choices=choices, sizes=sizes, moves=(*plan.moves, move))
 
 
+def may_lead_to_launches(data: bytes) -> bool:
+    """Whether a file's bytes can hold what leads to a launch."""
+    return (b"torch" in data or b"triton" in data) and b"import jax" not in data
+
+
 def _modules(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
     for path in paths:
         try:
             with open(path, "rb") as file:
                 data = file.read()
-            if (b"torch" not in data and b"triton" not in data) or b"import jax" in data:
+            if not may_lead_to_launches(data):
                 continue
         except OSError:
             continue

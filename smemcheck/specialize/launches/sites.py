@@ -13,6 +13,7 @@ from smemcheck.source.analysis import Analysis
 from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.plain import Definition, kernel_site
+from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.launches.explorations import Recorded
 from smemcheck.specialize.launches.search import Launches
 
@@ -29,6 +30,11 @@ def launches_of(project: Analysis, root: str, settings: Settings, target: str | 
         other = found.get(targets[0])
         found[name] = Launches(project, name, root, settings.exclude, settings.respect_gitignore, other)
     return found[name]
+
+
+def callers_of(project: Analysis, roots: Sequence[str], settings: Settings) -> list[Callers]:
+    """Who calls whom under each scanned path."""
+    return [launches_of(project, root, settings).callers for root in dict.fromkeys(roots)]
 
 
 def forget_launches(project: Any) -> None:

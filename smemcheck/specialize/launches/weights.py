@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import TYPE_CHECKING
 
 from smemcheck.source.values import External, Instance
+from smemcheck.specialize.launches.around import PACKED_DTYPES
 from smemcheck.specialize.launches.tensors import Geometry, Sizes, tensor
 from smemcheck.specialize.launches.torch_modules import layer
 
@@ -21,9 +21,6 @@ _QUANTIZED = re.compile(
 _WEIGHT = re.compile(r"(?i)^(w|weights?)$")
 _SCALES = re.compile(r"(?i)^(\w+_)?q?(scales?|zeros?|zero_?points?)$")
 _LAYER = re.compile(r"(?i)^(\w+_)?(linear(_?layer)?|layer)$")
-_PACKED_DTYPES = ("uint8", "int32", "int8", "float8_e4m3fn")  # of quantised values, the most common first
-_GROUP = re.compile(r"(?i)\bgroup_?size\s*(?::\s*\w+\s*)?=\s*(16|32|64|128|256)\s*[,)]")
-_USUAL_GROUP = 128
 _PACKED_ATTRIBUTE = re.compile(r"(?i)packed|qweight|w_?q$")
 
 
@@ -44,11 +41,9 @@ def is_scale(name: str) -> bool:
     return _SCALES.match(name) is not None
 
 
-def packed_dtypes(name: str, around: str) -> tuple[str, ...]:
-    """The dtypes that quantised values have in a file, for a tensor whose name says that it holds some."""
-    if not _QUANTIZED.match(name):
-        return ()
-    return tuple(dtype for dtype in _PACKED_DTYPES if f"torch.{dtype}" in around)
+def is_packed(name: str) -> bool:
+    """Whether the name of a tensor says that it holds quantised values."""
+    return _QUANTIZED.match(name) is not None
 
 
 def layer_tensors(name: str, text: str) -> tuple[str, ...]:
@@ -60,13 +55,6 @@ def layer_tensors(name: str, text: str) -> tuple[str, ...]:
 def weight_sizes(sizes: Sizes) -> list[int]:
     """The sizes of an example layer's weight: outputs and inputs."""
     return [2 * sizes.features, sizes.features]
-
-
-@functools.lru_cache(maxsize=1024)
-def group_size(around: str) -> int:
-    """How many weights share a scale: what a file's defaults and keywords mostly say, else 128."""
-    said = [int(number) for number in _GROUP.findall(around)]
-    return max(said, key=said.count) if said else _USUAL_GROUP
 
 
 def scale_sizes(sizes: Sizes, group: int) -> list[int]:
@@ -100,5 +88,5 @@ def complete(
             side = interpreter.callers_dtype("side", name)
             made.attributes[name] = tensor(side, Geometry(sizes, scale_sizes(sizes, group)), assumed=True, name=name)
         else:
-            packed = External(f"torch.{choose('packed', _PACKED_DTYPES[:2])}")
+            packed = External(f"torch.{choose('packed', PACKED_DTYPES[:2])}")
             made.attributes[name] = tensor(packed, Geometry(sizes, weight_sizes(sizes)), name=name)

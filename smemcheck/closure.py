@@ -1,0 +1,179 @@
+"""Which statements of which files an answer can rest on: those whose names are mentioned by what it starts from, and so on.
+
+The evaluator reads a statement because a name was looked up, in the text of another statement that it read. So whatever it
+may touch is found by names alone, without regard to which of them are really looked up. Exceptions are noted while it works:
+names that are computed, lists that are changed in place (:attr:`~smemcheck.source.module.Module.is_indivisible`). Of a
+function nobody looked into, the decorators and the signature are all that was read. The body of a kernel is read where
+another kernel calls it, not where it is launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
+
+from smemcheck.source.module import Module, Statement
+from smemcheck.source.project import Project
+from smemcheck.source.roles import Role, Roles, aliases
+from smemcheck.source.scan import identifiers
+
+Extent: TypeAlias = "tuple[int, int]"
+"""Of a file: the statements of which decorators and signature are rested on, and those that are rested on as a whole.
+
+Bit ``i + 1`` stands for statement ``i``, bit 0 of the second for what the text as a whole says. All bits: the whole file.
+"""
+
+WHOLE: Extent = (-1, -1)
+_TEXT_AS_A_WHOLE = 1
+_OF_TEXTS = (Role.IMPORT, Role.EXPORTS, Role.NOTHING)
+"""Statements that mention names without looking them up: for an import that is done where its name is mentioned."""
+
+
+def rests_on_text(extent: Extent) -> bool:
+    """Whether what a file's text says as a whole is rested on."""
+    return bool(extent[1] & _TEXT_AS_A_WHOLE)
+
+
+class _Outlined:
+    """A module, and what each of its statements mentions of the names that any module binds."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.roles = Roles(module)
+        self.aliases = aliases(
+            statement.text
+            for statement, (role, _) in zip(module.statements, self.roles.of, strict=True)
+            if role is Role.IMPORT
+        )
+        self._mentions: dict[tuple[int, bool], frozenset[str]] = {}
+
+    def mentions(self, index: int, header: bool, known: Collection[str]) -> frozenset[str]:
+        found = self._mentions.get((index, header))
+        if found is None:
+            statement = self.module.statements[index]
+            text = statement.header_text if header else statement.text
+            found = self._mentions[index, header] = identifiers(text).intersection(known)
+        return found
+
+
+class Closures:
+    """The closures of several answers over the modules of a project."""
+
+    def __init__(self, project: Project, paths: Iterable[str]) -> None:
+        """``paths`` are all the files that some closure is taken over."""
+        self._modules: dict[str, _Outlined] = {}
+        self._binders: dict[str, list[tuple[_Outlined, int]]] = {}
+        for path in paths:
+            module = project.loaded(path)
+            if module is not None:
+                outlined = self._modules[path] = _Outlined(module)
+                for index, (_, names) in enumerate(outlined.roles.of):
+                    for name in names:
+                        self._binders.setdefault(name, []).append((outlined, index))
+
+    def of(self, own: str, starts: Iterable[Statement], files: Iterable[str]) -> Mapping[str, Extent]:
+        """What the kernels in the file ``own`` rest on, where ``starts`` may lead to their launches.
+
+        ``files`` are all that these may have led to; the names in them are looked up nowhere else.
+        """
+        walk = _Walk(self._modules, self._binders, files)
+        if own in self._modules:
+            walk.own(self._modules[own])
+        for statement in starts:
+            if statement.module.path in self._modules:
+                walk.start(self._modules[statement.module.path], statement)
+        walk.go()
+        return {**walk.extents(), own: WHOLE}
+
+
+class _Walk:
+    def __init__(
+        self,
+        modules: Mapping[str, _Outlined],
+        binders: Mapping[str, list[tuple[_Outlined, int]]],
+        files: Iterable[str],
+    ) -> None:
+        self._binders = binders
+        self._opened = {path: modules[path] for path in files if path in modules}
+        self._headers: dict[str, int] = dict.fromkeys(files, 0)
+        self._texts: dict[str, int] = dict.fromkeys(files, 0)
+        self._seen: dict[str, bool] = {}  # names, and whether kernels mention them
+        self._pending: list[tuple[str, bool]] = []
+        for outlined in self._opened.values():
+            self._open(outlined)
+
+    def _open(self, outlined: _Outlined) -> None:
+        """Rest on what matters to everybody who looks into a module."""
+        if outlined.module.is_indivisible:
+            for index in range(len(outlined.roles.of)):
+                self._whole(outlined, index, False)
+            return
+        for index in outlined.roles.always:
+            self._found(outlined, index, False)
+
+    def own(self, outlined: _Outlined) -> None:
+        """Start from all statements of a file; imports and functions nobody looked into matter as far as they are mentioned."""
+        for index, (role, _) in enumerate(outlined.roles.of):
+            statement = outlined.module.statements[index]
+            if role is Role.FUNCTION:
+                if "jit" in statement.text:
+                    self._whole(outlined, index, True)
+                else:
+                    self._found(outlined, index, False)
+            elif role not in _OF_TEXTS:
+                self._whole(outlined, index, "jit" in statement.text)
+
+    def start(self, outlined: _Outlined, statement: Statement) -> None:
+        """Start from a statement that was found by what it mentions."""
+        role, _ = outlined.roles.of[statement.index]
+        if role is Role.FUNCTION and not statement.entered:
+            self._found(outlined, statement.index, False)
+        elif role not in _OF_TEXTS:
+            self._whole(outlined, statement.index, False)
+        self._texts[statement.module.path] = self._texts.get(statement.module.path, 0) | 2 << statement.index
+
+    def _found(self, outlined: _Outlined, index: int, device: bool) -> None:
+        """Rest on a statement, because a name that it binds is mentioned."""
+        statement = outlined.module.statements[index]
+        role, _ = outlined.roles.of[index]
+        if role is Role.FUNCTION and not (device or statement.entered or index in outlined.roles.whole):
+            path = outlined.module.path
+            if not self._headers[path] >> (index + 1) & 1:
+                self._headers[path] |= 2 << index
+                self._mention(outlined.mentions(index, True, self._binders), False)
+        elif role in _OF_TEXTS:
+            self._texts[outlined.module.path] |= 2 << index
+        else:
+            self._whole(outlined, index, device or "jit" in statement.text)
+
+    def _whole(self, outlined: _Outlined, index: int, device: bool) -> None:
+        path = outlined.module.path
+        self._headers[path] = self._headers.get(path, 0) | 2 << index
+        self._texts[path] = self._texts.get(path, 0) | 2 << index
+        self._mention(outlined.mentions(index, False, self._binders), device)
+
+    def _mention(self, names: Iterable[str], device: bool) -> None:
+        for name in names:
+            if not self._seen.get(name, False) and (device or name not in self._seen):
+                self._seen[name] = device
+                self._pending.append((name, device))
+
+    def go(self) -> None:
+        """Follow names until nothing new is mentioned."""
+        while self._pending:
+            name, device = self._pending.pop()
+            for outlined, index in self._binders[name]:
+                if outlined.module.path in self._opened:
+                    self._found(outlined, index, device)
+                    if name in outlined.aliases:
+                        self._mention(outlined.aliases[name] & self._binders.keys(), device)
+
+    def extents(self) -> dict[str, Extent]:
+        found: dict[str, Extent] = {}
+        for path, outlined in self._opened.items():
+            if outlined.module.is_indivisible:
+                found[path] = WHOLE
+            else:
+                said = _TEXT_AS_A_WHOLE if outlined.module.said is not None else 0
+                found[path] = self._headers[path], self._texts[path] | said
+        return {**dict.fromkeys(self._headers, WHOLE), **found}

@@ -1,0 +1,210 @@
+"""One statement of a file changed: kernels that do not rest on it are kept, although their code leads to the file."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from smemcheck import pipeline, source
+from smemcheck.cache import manifest
+from smemcheck.compiler import Compiler, installed_triton
+from smemcheck.config import Settings
+from smemcheck.model import Buffer, Failure, FailureKind, Footprint, Job, Outcome, Position
+from smemcheck.report.json_report import document
+
+_TICK = 0.05  # s, longer than the file system's clock stands still
+
+KERNELS = """
+import torch
+import triton
+import triton.language as tl
+from pkg.{other} import {other}_sums, {other}_default
+from pkg.shared import scaled, {name}_configs, registered
+
+{name}_default = 2
+
+@triton.autotune({name}_configs, key=[])
+@triton.jit
+def {name}(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, {called}(tl.load(x + i, mask=i < n)), mask=i < n)
+
+@triton.jit
+def {name}_halved(x):
+    return x * 0.5
+
+def {name}_sums(x):
+    y = torch.empty_like(x)
+    {name}[(1,)](x, y, x.numel())
+    return y
+
+def {name}_both(x, mode):
+    if mode == "plain":
+        return {name}_sums(x.to(torch.float16))
+    return {name}_sums({other}_sums(x))
+
+def {name}_unused(x):
+    return x * {name}_default
+"""
+
+SHARED = """
+import triton
+import triton.language as tl
+
+first_configs = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})]
+second_configs = [
+    triton.Config({"BLOCK": 64}),
+    triton.Config({"BLOCK": 128}),
+]
+TABLE = {}
+
+@triton.jit
+def scaled(x):
+    return x * 2
+
+def registered(function):
+    TABLE[function.__name__] = function
+    return function
+"""
+
+FILES = {
+    "__init__.py": "",
+    "first.py": KERNELS.format(name="first", other="second", called="scaled"),
+    "second.py": KERNELS.format(name="second", other="first", called="second_halved"),
+    "shared.py": SHARED,
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project" / "pkg"
+    folder.mkdir(parents=True)
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    monkeypatch.setattr(manifest, "_SETTLED", 0)
+    monkeypatch.setattr(
+        pipeline, "Compiler", lambda settings, python, progress, lower: Compiler(settings, python, progress, lowered)
+    )
+    time.sleep(_TICK)
+    return folder
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose sites were looked for since the list was last cleared."""
+    found: list[str] = []
+    of_one: Callable[..., None] = source._read_file
+
+    def noting(analysis: object, path: str, *rest: object) -> None:
+        found.append(Path(path).stem)
+        of_one(analysis, path, *rest)
+
+    monkeypatch.setattr(source, "_read_file", noting)
+    return found
+
+
+def lowered(jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+    """Answers that point at the last line of the last function of each kernel; half precision is refused."""
+    for index, job in enumerate(jobs):
+        last = job.kernel.functions[-1]
+        place = Position(last.position.path, last.position.line + last.source.count("\n") - 1)
+        if "*fp16" in dict(job.specialization.signature).values():
+            yield index, Failure(FailureKind.COMPILATION_ERROR, "no", str(installed_triton()), place)
+        else:
+            yield index, Footprint(1024, 0, 4, 128, str(installed_triton()), (Buffer("x", place, 0, 1024, "256xf32"),))
+
+
+def run(package: Path, cache: bool = True) -> dict:
+    settings = Settings(targets=("sm_90",), jobs=1, cache=cache, cache_directory=str(package.parents[1] / "cache"))
+    said = document(pipeline.check([str(package)], settings))
+    assert len(said["results"]) > 4
+    for result in said["results"]:
+        result.pop("cached", None)
+    return said
+
+
+def replaced(name: str, old: str, new: str) -> tuple[str, str]:
+    text = FILES[f"{name}.py"]
+    assert old in text
+    return name, text.replace(old, new)
+
+
+EDITS = {
+    "the body of a kernel": (replaced("second", "x * 0.5", "x * 0.25"), {"second"}),
+    "a longer body of a kernel": (replaced("second", "    i = tl", "    # one\n    # two\n    i = tl"), {"second"}),
+    "a body that nobody looked into": (replaced("second", "x * second_default", "x - second_default"), {"second"}),
+    "a body that is run on the way to a launch": (
+        replaced("second", "    y = torch.empty_like(x)", "    y = torch.empty_like(x.to(torch.float32))"),
+        {"first", "second"},
+    ),
+    "the body of a kernel that another kernel calls": (replaced("shared", "x * 2", "x * 3"), {"first", "shared"}),
+    "a list of configs": (replaced("shared", '"BLOCK": 128', '"BLOCK": 256'), {"first", "second", "shared"}),
+    "a constant that nobody reads": (replaced("second", "second_default = 2", "second_default = 3"), {"second"}),
+    "lines above everything": (
+        replaced("shared", "\nimport triton\n", '"""Shared."""\n\n\nimport triton\n'),
+        {"shared"},
+    ),
+    "a line in a list of configs": (
+        replaced("shared", 'triton.Config({"BLOCK": 128}),', 'triton.Config(\n{"BLOCK": 128}),'),
+        {"first", "second", "shared"},
+    ),
+    "a new function": (replaced("shared", "TABLE = {}", "TABLE = {}\n\ndef quite_new(x):\n    return x\n"), {"shared"}),
+    "a new function of a name that others have in a longer one": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\n\ndef range(x):\n    return x\n"),
+        {"shared"},
+    ),
+    "a new function of a name that others mention": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\n\ndef empty_like(x):\n    return x\n"),
+        {"first", "second", "shared"},
+    ),
+    "another name": (replaced("second", "second_unused", "second_never_used"), {"second"}),
+    "a new caller": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\n\ndef call(x):\n    return first_sums(x.double())\n"),
+        {"first", "shared"},
+    ),
+    "a call at the top level": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\nprint(TABLE)"),
+        {"first", "second", "shared"},
+    ),
+    "a list that is changed in place": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\nfirst_configs.pop()"),
+        {"first", "second", "shared"},
+    ),
+    "a decorated function": (
+        replaced("shared", "TABLE = {}", "TABLE = {}\n\n@registered\ndef other(x):\n    return x\n"),
+        {"first", "second", "shared"},
+    ),
+    "a global of a function": (
+        replaced("second", "    return x * second_default", "    global second_default\n    second_default = 1"),
+        {"first", "second", "shared"},
+    ),
+    "what a text is compared with": (
+        replaced("second", "x * second_default", "x if mode == 'other' else x"),
+        {"first", "second", "shared"},
+    ),
+    "functions change places": (
+        replaced(
+            "shared",
+            SHARED[SHARED.index("@triton.jit") :],
+            SHARED[SHARED.index("def reg") :] + "\n@triton.jit\ndef scaled(x):\n    return x * 2\n",
+        ),
+        {"shared"},
+    ),
+    "a function goes": (replaced("second", "def second_unused(x):\n    return x * second_default\n", ""), {"second"}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_after_a_change_of_a_statement(edit, package, read):
+    (name, text), again = EDITS[edit]
+    first = run(package)
+    (package / f"{name}.py").write_text(text)
+    time.sleep(_TICK)
+    read.clear()
+    incremental = run(package)
+    assert set(read) == again
+    assert incremental == run(package, cache=False)
+    (package / f"{name}.py").write_text(FILES[f"{name}.py"])  # and back: what is kept of what was kept
+    time.sleep(_TICK)
+    assert run(package) == first
