@@ -6,6 +6,7 @@ NVIDIA's backend uses. A layout that is not known here counts as no elements, wh
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -14,6 +15,8 @@ _TENSOR = re.compile(r"^tensor<((?:\d+x)+)([^,]+?)(?:, (.*))?>$")
 _SLICE = re.compile(r"^#\w+\.slice<\{dim = (\d+), parent = (.*)\}>$")
 _OPERAND = re.compile(r"^#\w+\.dot_op<\{opIdx = (\d), parent = (.*?)(?:, kWidth = \d+)?\}>$")
 _REGISTER_BASES = re.compile(r"register = (\[(?:\[[^\]]*\](?:, )?)*\])")
+
+_MOST_TYPES = 4096  # that are remembered from module to module; a kernel's configs have many in common
 
 Shape = Tuple[int, ...]
 
@@ -27,6 +30,7 @@ class Tensor(NamedTuple):
     varied: int
 
 
+@functools.lru_cache(maxsize=_MOST_TYPES)
 def tensor(text: str) -> Optional[Tensor]:
     """The type that ``text`` spells; ``None`` for what is no tensor of a known rank."""
     match = _TENSOR.match(text)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from .layouts import Layouts, Tensor, tensor
+from .layouts import Layouts, Tensor
 from .trips import most_trips
 from .ttgir import Module, Operation, Value
 
@@ -77,7 +77,6 @@ class _Analysis:
     def __init__(self, text: str) -> None:
         self.module = Module(text)
         self.layouts = Layouts(self.module.layouts)
-        self.types: Dict[str, Optional[Tensor]] = {}
         self.users: Dict[int, List[Operation]] = {}
         for operation in self.module.operations:
             for operand in operation.operands:
@@ -93,11 +92,6 @@ class _Analysis:
                 self.inside.setdefault(owner, []).append(operation)
         self.ordered = {index for index, loop in self.loops.items() if self._is_ordered(loop)}
         self.needed_by_loop = {index: self._from_outside(loop) for index, loop in self.loops.items()}
-
-    def tensor(self, value: Value) -> Optional[Tensor]:
-        if value.type not in self.types:
-            self.types[value.type] = tensor(value.type)
-        return self.types[value.type]
 
     # ----------------------------------------------------------------------------------------- what a value consists of
 
@@ -126,12 +120,12 @@ class _Analysis:
             work = self.module.values[min(carried) :]
 
     def _vary_one(self, value: Value) -> None:
-        kind = self.tensor(value)
+        kind = value.kind
         if kind is None:
             return
         operation = value.operation
         name = operation.name if operation is not None else ""
-        ranked = [(one, shape) for one in value.inputs if (shape := self.tensor(one)) is not None]
+        ranked = [(one, shape) for one in value.inputs if (shape := one.kind) is not None]
         if name == "tt.make_range":
             value.address = kind.varied
         elif name in _LOOPS or name == "scf.if":
@@ -175,7 +169,7 @@ class _Analysis:
     def _measure(self, blocks: int) -> None:
         """The registers of each value. Blocks of a cluster may share a tensor, so each is counted with its share."""
         for value in self.module.values:
-            kind = self.tensor(value)
+            kind = value.kind
             bits = _bits(kind.element) if kind is not None and value.content and value.is_useful else 0
             if bits and kind is not None:
                 elements = self.layouts.elements(kind, value.content)
@@ -242,10 +236,10 @@ class _Analysis:
 
     def _meets(self, operation: Operation) -> bool:
         """Whether a reduction needs all its elements before it gives any: at a barrier, or for one result per thread."""
-        kind = self.tensor(operation.operands[0]) if operation.operands else None
+        kind = operation.operands[0].kind if operation.operands else None
         if kind is None or not operation.results:
             return False
-        result = self.tensor(operation.results[0])
+        result = operation.results[0].kind
         return (
             result is None
             or self.layouts.elements(result, result.varied) == 1

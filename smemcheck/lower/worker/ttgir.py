@@ -6,8 +6,11 @@ one may use it again.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Dict, List, Optional, Tuple
+
+from .layouts import tensor
 
 _LINE = re.compile(r"^[ \t]*(?:((?:%[\w$.:-]+(?:, )?)+) = )?\"?([a-z_]\w*(?:\.\w+)+)\"?(.*)$")
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
@@ -17,19 +20,22 @@ _ALIAS = re.compile(r"^(#\w+) = (.*)$")
 _LOCATION = re.compile(r" loc\([^()]*(?:\([^()]*\)[^()]*)*\)$")
 _LOADED = re.compile(r"!tt\.ptr<([^<>]+)>")
 
+_MOST_TAILS = 4096  # ends of lines, remembered from module to module: a kernel's configs have many in common
+
 Path = Tuple[Tuple[int, int], ...]
 
 
 class Value:
     """One SSA value. ``inputs`` are the values that it is made of; of a loop's argument the initial one, ``back`` is the next.
 
-    The fields below ``back`` are filled in by :mod:`.registers`.
+    ``kind`` is its type as a tensor. The fields below ``back`` are filled in by :mod:`.registers`.
     """
 
-    __slots__ = ("address", "back", "content", "index", "inputs", "is_useful", "operation", "registers", "type")
+    __slots__ = ("address", "back", "content", "index", "inputs", "is_useful", "kind", "operation", "registers", "type")
 
     def __init__(self, index: int, type_: str, operation: "Optional[Operation]") -> None:
         self.index, self.type, self.operation = index, type_, operation
+        self.kind = tensor(type_)
         self.inputs: List[Value] = []
         self.back: Optional[Value] = None
         self.address = self.content = self.registers = 0
@@ -60,7 +66,7 @@ class Module:
         self.values: List[Value] = []
         self._scopes: List[Dict[str, Value]] = [{}]
         self._open: List[Tuple[Optional[Operation], int]] = []
-        self._types: Dict[str, List[str]] = {}
+        self._paths: List[Path] = [()]
         self._read(text)
 
     def _read(self, text: str) -> None:
@@ -98,6 +104,7 @@ class Module:
         if line.startswith("}"):
             if len(self._scopes) > 1:
                 self._scopes.pop()
+                self._paths.pop()
                 operation, region = self._open.pop()
                 if line.endswith("{"):
                     self._enter(operation, region + 1)
@@ -110,6 +117,7 @@ class Module:
 
     def _enter(self, operation: Optional[Operation], region: int) -> None:
         self._open.append((operation, region))
+        self._paths.append(self._paths[-1] if operation is None else (*self._paths[-1], (operation.index, region)))
         self._scopes.append({})
 
     def _open_control(self, name: str, names: str, rest: str) -> None:
@@ -119,7 +127,7 @@ class Module:
         initial = [self._find(value) for _, value in pairs]
         operands = self._find_all(control) if name == "scf.if" else [value for value in initial if value is not None]
         operation = self._operation(name, rest, operands)
-        types = self._result_types(rest) if names else []
+        types = _result_types(rest) if names else []
         operation.results = [self._value(kind, operation) for kind in types]
         self._bind(names, operation.results)
         if name == "scf.for":
@@ -166,7 +174,7 @@ class Module:
     def _finish(self, operation: Operation, names: str, rest: str) -> None:
         if not names:
             return
-        types = self._result_types(rest)
+        types = _result_types(rest)
         if operation.name == "tt.load":
             types = [_LOADED.sub(r"\1", kind) for kind in types[:1]]
         count = names.count(",") + 1 if ":" not in names else _count(names)
@@ -177,28 +185,13 @@ class Module:
             result.inputs = operation.operands
         self._bind(names, operation.results)
 
-    def _result_types(self, rest: str) -> List[str]:
-        """The types at the end of a line: behind ``->``, behind ``to``, or those that operands and results share."""
-        start = rest.rfind(" -> ")
-        tail = rest[start + 4 :] if start >= 0 else rest[rest.rfind(" : ") + 3 :]
-        found = self._types.get(tail)
-        if found is None:
-            shown = tail.rstrip(" {")
-            if start < 0 and " to " in shown:
-                shown = shown[shown.rfind(" to ") + 4 :]
-            if shown.startswith("("):
-                shown = shown[1 : shown.rfind(")")]
-            found = self._types[tail] = _split(re.sub(r"\s+: i\d+$", "", shown))
-        return found
-
     def _value(self, kind: str, operation: Optional[Operation]) -> Value:
         value = Value(len(self.values), kind, operation)
         self.values.append(value)
         return value
 
     def _operation(self, name: str, text: str, operands: List[Value]) -> Operation:
-        path = tuple((owner.index, region) for owner, region in self._open if owner is not None)
-        operation = Operation(len(self.operations), name, operands, path, text)
+        operation = Operation(len(self.operations), name, operands, self._paths[-1], text)
         self.operations.append(operation)
         return operation
 
@@ -223,6 +216,22 @@ class Module:
             name, _, count = part.partition(":")
             for index, value in zip(range(int(count or 1)), rest):  # noqa: B905
                 scope[f"{name}#{index}" if count else name] = value
+
+
+def _result_types(rest: str) -> List[str]:
+    """The types at the end of a line: behind ``->``, behind ``to``, or those that operands and results share."""
+    start = rest.rfind(" -> ")
+    return list(_types(rest[start + 4 :], True) if start >= 0 else _types(rest[rest.rfind(" : ") + 3 :], False))
+
+
+@functools.lru_cache(maxsize=_MOST_TAILS)
+def _types(tail: str, is_behind_arrow: bool) -> Tuple[str, ...]:
+    shown = tail.rstrip(" {")
+    if not is_behind_arrow and " to " in shown:
+        shown = shown[shown.rfind(" to ") + 4 :]
+    if shown.startswith("("):
+        shown = shown[1 : shown.rfind(")")]
+    return tuple(_split(re.sub(r"\s+: i\d+$", "", shown)))
 
 
 def _count(names: str) -> int:
