@@ -295,14 +295,15 @@ def _view(options: dict[str, Any], *, lowered: bool) -> View:
 
 def _print(report: Report, options: dict[str, Any], view: View) -> None:
     from smemcheck.errors import UsageError
-    from smemcheck.report import View, rendered
+    from smemcheck.report import View, written
 
     for output in options["outputs"]:
         format_, separator, path = output.partition(":")
         if format_ not in _FORMATS or not separator or not path:
             raise UsageError(f"--output {output}: must be FORMAT:FILE, with a format of {', '.join(_FORMATS)}")
         try:
-            Path(path).write_text(rendered(report, format_, View(view.folder, lowered=view.lowered)), encoding="utf-8")
+            with Path(path).open("w", encoding="utf-8") as file:
+                file.writelines(written(report, format_, View(view.folder, lowered=view.lowered)))
         except OSError as error:
             raise UsageError(f"--output {output}: the file cannot be written: {error.strerror}") from None
     if options["statistics"]:
@@ -310,7 +311,7 @@ def _print(report: Report, options: dict[str, Any], view: View) -> None:
 
         sys.stdout.write(statistics_text(report))
     else:
-        sys.stdout.write(rendered(report, options["format_"], view))
+        sys.stdout.writelines(written(report, options["format_"], view))
     sys.stdout.flush()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -243,7 +244,9 @@ def decode(answer: Mapping[str, Any], triton: str, *, cached: bool = False) -> O
         kind = FailureKind(answer["failure"])
         return Failure(kind, answer["message"], triton, position, answer.get("exception", ""), cached=cached)
     buffers = tuple(
-        Buffer(item["variable"], _decode_position(item["position"]), item["offset"], item["size"], item["type"])
+        Buffer(
+            _one(item["variable"]), _decode_position(item["position"]), item["offset"], item["size"], _one(item["type"])
+        )
         for item in answer["buffers"]
     )
     return Footprint(
@@ -264,7 +267,10 @@ def decode(answer: Mapping[str, Any], triton: str, *, cached: bool = False) -> O
 
 
 def _decode_position(position: list[Any] | None) -> Position | None:
-    return None if position is None else Position(str(position[0]).replace("\\", "/"), position[1], position[2])
+    return None if position is None else Position(_one(str(position[0]).replace("\\", "/")), position[1], position[2])
+
+
+_one = sys.intern  # a kernel's answers say the same words; a run may have a hundred thousand answers
 
 
 def relative(answer: Mapping[str, Any], kernel: Kernel) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from smemcheck.model import Report, Site
@@ -36,8 +37,17 @@ def rendered_site(report: Report, site: Site, view: View) -> str:
     return text.render_site(report, site, folder=view.folder, color=view.color, width=view.width, detail=view.detail)
 
 
-def rendered(report: Report, format_: str, view: View) -> str:
-    """The report in one of :data:`FORMATS`."""
+def written(report: Report, format_: str, view: View) -> Iterator[str]:
+    """The report in one of :data:`FORMATS`, in pieces where the whole of it may be large."""
+    if format_ == "json":
+        from smemcheck.report import json_report
+
+        yield from json_report.render(report)
+    else:
+        yield _rendered(report, format_, view)
+
+
+def _rendered(report: Report, format_: str, view: View) -> str:
     if format_ == "text":
         from smemcheck.report import text
 
@@ -51,10 +61,6 @@ def rendered(report: Report, format_: str, view: View) -> str:
             detail=view.detail,
             without=view.seen,
         )
-    if format_ == "json":
-        from smemcheck.report import json_report
-
-        return json_report.render(report)
     if format_ == "sarif":
         from smemcheck.report import sarif
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from smemcheck.model import (
@@ -35,18 +36,25 @@ SCHEMA = 1
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
-def render(report: Report) -> str:
-    """The report as one JSON document, a line for each entry of its lists, ending with a line break.
+def render(report: Report) -> Iterator[str]:
+    """The report as one JSON document in pieces, a line for each entry of its lists, ending with a line break.
 
-    Python's encoder indents in Python, which takes four times as long.
+    Python's encoder indents in Python, which takes four times as long; and the whole text of a large report takes more memory
+    than the report.
     """
-    return "{\n" + ",\n".join(f" {_text(key)}: {_lines(value)}" for key, value in document(report).items()) + "\n}\n"
-
-
-def _lines(value: Any) -> str:
-    if not isinstance(value, list) or not value:
-        return _text(value)
-    return "[\n  " + ",\n  ".join(map(_text, value)) + "\n ]"
+    start = "{\n"
+    for key, value in _entries(report).items():
+        yield f"{start} {_text(key)}: "
+        start = ",\n"
+        if not isinstance(value, Iterator):
+            yield _text(value)
+            continue
+        before = "[\n  "
+        for entry in value:
+            yield before + _text(entry)
+            before = ",\n  "
+        yield "[]" if before.startswith("[") else "\n ]"
+    yield "\n}\n"
 
 
 def _text(value: Any) -> str:
@@ -55,22 +63,24 @@ def _text(value: Any) -> str:
 
 def document(report: Report) -> dict[str, Any]:
     """The report as plain dictionaries and lists."""
+    return {key: list(value) if isinstance(value, Iterator) else value for key, value in _entries(report).items()}
+
+
+def _entries(report: Report) -> dict[str, Any]:
+    """What the document has, in its order; lists as iterators, so that nobody has to hold all of them."""
+    every = (report.results, *(other.results for other in report.others))
     return {
         "schema": SCHEMA,
         "smemcheck": report.smemcheck,
         "triton": report.triton,
-        "tritons": [report.triton, *(other.name for other in report.others)],
+        "tritons": iter([report.triton, *(other.name for other in report.others)]),
         "files": report.files,
-        "notes": list(report.notes),
-        "targets": [_target(target) for target in report.targets],
-        "sites": [_site(report, site) for site in report.sites],
-        "specializations": [_specialization(report, entry) for entry in report.specializations],
-        "results": [
-            _result(report, result)
-            for results in (report.results, *(other.results for other in report.others))
-            for result in results
-        ],
-        "findings": [_finding(report, finding) for finding in report.findings],
+        "notes": iter(report.notes),
+        "targets": (_target(target) for target in report.targets),
+        "sites": (_site(report, site) for site in report.sites),
+        "specializations": (_specialization(report, entry) for entry in report.specializations),
+        "results": (_result(report, result) for results in every for result in results),
+        "findings": (_finding(report, finding) for finding in report.findings),
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -61,15 +63,28 @@ def bind(
         return unknown
     answer = site.answers.get(target.name)
     kernel = answer.kernel if answer is not None and isinstance(answer.kernel, Kernel) else None
-    constexprs = tuple((name, _in_slice(value, kernel)) for name, value in arguments.constexprs.items())
+    constexprs = [(name, _in_slice(value, kernel)) for name, value in arguments.constexprs.items()]
     return replace(
         specialization,
-        signature=tuple(arguments.signature.items()),
-        constexprs=constexprs,
-        divisible_by_16=frozenset(arguments.divisible),
+        signature=_as_before(specialization.signature, arguments.signature.items()),
+        constexprs=_as_before(specialization.constexprs, constexprs),
+        divisible_by_16=_one(frozenset(arguments.divisible)),
         launch_values=(),
         targets=(),
     )
+
+
+def _as_before(before: tuple[tuple[str, Any], ...], pairs: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """The pairs as a tuple. Those that are in ``before`` are the same objects: a run may have a hundred thousand of these."""
+    known = {pair[0]: pair for pair in before}
+    found = tuple(known[name] if name in known and known[name][1] is value else (name, value) for name, value in pairs)
+    return before if len(found) == len(before) and all(map(operator.is_, found, before)) else found
+
+
+@functools.lru_cache(maxsize=64)
+def _one(names: frozenset[str]) -> frozenset[str]:
+    """The same object for equal sets in a row."""
+    return names
 
 
 def prune(

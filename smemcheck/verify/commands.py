@@ -251,7 +251,7 @@ def verify_and_exit(
     paths: Sequence[str], settings: Settings, options: Mapping[str, Any], progress: Progress | None
 ) -> NoReturn:
     """What ``check --verify`` does: print the report with the hardware beside it; 1 on any mismatch."""
-    from smemcheck.report import WIDTH_OF_A_FILE, View, rendered
+    from smemcheck.report import WIDTH_OF_A_FILE, View, written
     from smemcheck.verify.comparison import compare, has_mismatch, verification_json, verification_text
     from smemcheck.verify.hardware import verify
 
@@ -265,7 +265,7 @@ def verify_and_exit(
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_OF_A_FILE
         view = View(Path.cwd().as_posix(), width=width, detail=0 if options["quiet"] else 1)
         sys.stdout.write(
-            rendered(verification.report, "text", view) + "\n" + verification_text(verification, rows, width)
+            "".join(written(verification.report, "text", view)) + "\n" + verification_text(verification, rows, width)
         )
     sys.stdout.flush()
     sys.exit(1 if has_mismatch(rows) else 0)

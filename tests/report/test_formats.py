@@ -12,7 +12,7 @@ import pytest
 
 from handmade import config, needs, refuses, report, specialization, story
 from smemcheck.model import FailureKind, Position, Problem, Severity
-from smemcheck.report import FORMATS, View, github, junit, markdown, rendered, sarif
+from smemcheck.report import FORMATS, View, github, junit, markdown, sarif, written
 from smemcheck.rules import RULES
 from smemcheck.rules.identity import fingerprint
 
@@ -34,7 +34,7 @@ def odd():
 def test_every_format_renders_every_report() -> None:
     for made in (story(), odd(), replace(story(), sites=(), specializations=(), results=(), findings=(), files=0)):
         for name in FORMATS:
-            assert rendered(made, name, View("/repo")) or name == "github"
+            assert "".join(written(made, name, View("/repo"))) or name == "github"
 
 
 # ------------------------------------------------------------------------------------------------------------ SARIF

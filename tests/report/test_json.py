@@ -28,13 +28,19 @@ SCHEMA = json.loads((Path(json_report.__file__).parent / "report.schema.json").r
 
 def rendered(made) -> dict:
     """The report as a reader would load it, checked against the schema."""
-    loaded = json.loads(json_report.render(made))
+    loaded = json.loads("".join(json_report.render(made)))
     jsonschema.validate(loaded, SCHEMA)
     return loaded
 
 
 def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_large_report_is_written_result_by_result() -> None:
+    made = story()
+    many = replace(made, results=made.results * 200)
+    assert max(map(len, json_report.render(many))) == max(map(len, json_report.render(made)))
 
 
 def test_the_story_as_json() -> None:

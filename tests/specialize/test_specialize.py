@@ -70,6 +70,17 @@ def bound(read):
     return of
 
 
+def test_configs_share_what_they_do_not_change(read):
+    (site,), project = read(SCALE)
+    (specialization,) = specialize(site, project, settings(SIZE=256, MODE="", DTYPE="fp16"), ())
+    first, second = (bind(site, specialization, config, SM_90, project) for config in site.answers["sm_90"].configs[:2])
+    assert first.constexprs != second.constexprs
+    given = {id(pair) for pair in specialization.constexprs}
+    assert given <= {id(pair) for pair in first.constexprs}
+    assert given <= {id(pair) for pair in second.constexprs}
+    assert first.divisible_by_16 is second.divisible_by_16
+
+
 def test_constexprs_that_nothing_gives_are_tried_with_small_domains(read):
     (site,), project = read(SCALE)
     answers = specialize(site, project, Settings(), ())
