@@ -7,6 +7,7 @@ splitter looks at lines that begin in column one and leaves out those inside str
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 STRINGS_AND_COMMENTS = re.compile(
@@ -102,6 +103,20 @@ def _count(text: str) -> int:
 def identifiers(text: str) -> frozenset[str]:
     """Every identifier-like word of ``text``, those in strings and comments included: a superset of the names it mentions."""
     return frozenset(_IDENTIFIER.findall(text))
+
+
+def places(word: str, text: str) -> Iterator[int]:
+    """Where an identifier begins in a text, as a word of its own. Much faster than a pattern that starts with it."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (at and _is_of_word(text[at - 1])) and not (end < len(text) and _is_of_word(text[end])):
+            yield at
+        at = text.find(word, end)
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def assignable(text: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from smemcheck.source.scan import places
 from smemcheck.source.values import Blocked, External, Obstacle, Place, Raised, UserClass, UserFunction
 from smemcheck.specialize.launches.around import Around, around, read_around
 from smemcheck.specialize.launches.engine import ExampleInterpreter
@@ -25,7 +26,9 @@ from smemcheck.specialize.launches.weights import (
     weight_sizes,
 )
 
-_TENSOR_USE = r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size|item)\b"
+_TENSOR_USE = re.compile(
+    r"\.(shape|stride|size|dtype|device|contiguous|view|reshape|is_contiguous|numel|ndim|dim|transpose|permute|to|new_empty|new_zeros|data_ptr|element_size|item)\b"
+)
 _INTEGER_NAME = re.compile(
     r"(?i)^(b|t|s|l|m|n|h|d|k|v|g|\w*_?(size|len|length|dim|dims|heads?|num|groups?|chunk\w*|block\w*|bits|rank|steps?|idx|offset|n_\w+|num_\w+|max_\w+|top_?k|window\w*|seqlens?|splits?))$|^(n|num|max|block)_\w+$"
 )
@@ -45,7 +48,7 @@ _FLAG_NAME = re.compile(
     r"(?i)^(is|has|use|with|return|output|do|causal|needs?|require|inplace|reverse|head_first|safe|normalize|save|store|compute|add|fuse|allow|transpose|enable|training)(_|$)|causal$"
 )
 _DOCUMENTED = re.compile(
-    r"[`*]{0,2}(\w+)[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*\n?[^\[\n]*\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
+    r"[`*]{0,2}\b(\w+)\b[`*]{0,2}\s*(?:\([^)\n]*\))?\s*:\s*[^\[\n]*(?:\n[^\[\n]*)?\[([A-Za-z][\w+]*(?:\s*,\s*[\w+]+)*)\]"
 )
 
 _BITS = re.compile(r"(?i)bits")
@@ -107,10 +110,12 @@ def _facts_of(
     name = parameter.name.value
     word = re.escape(name)
     annotation = "" if parameter.annotation is None else cst.Module([]).code_for_node(parameter.annotation.annotation)
-    is_tensor = "Tensor" in annotation or (not annotation and bool(re.search(rf"\b{word}{_TENSOR_USE}", text)))
+    is_tensor = "Tensor" in annotation or (
+        not annotation and any(_TENSOR_USE.match(text, at + len(name)) for at in places(name, text))
+    )
     layered = not is_tensor and is_layer(name, annotation, text)
     compared = name in own.compared
-    required = bool(re.search(rf"\bassert\s+{word}\s+is\s+not\s+None\b", text))
+    required = "assert" in text and bool(re.search(rf"\bassert\s+{word}\s+is\s+not\s+None\b", text))
     texts = own.texts_of(name)
     if not is_tensor and ("str" in annotation or (isinstance(parameter.default, cst.SimpleString))):
         texts = list(dict.fromkeys([*texts, *whole.texts_of(name)]))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from smemcheck.model import Assumption, Dtype, Kernel, Parameter, Site, Value
+from smemcheck.source.scan import places
 from smemcheck.specialize.dtypes import value_text
 from smemcheck.specialize.given import Argument
 from smemcheck.specialize.kinds import KernelUse
@@ -128,9 +129,10 @@ def _guess(name: str, use: KernelUse, source: str, step: int) -> tuple[Value, st
     if name in use.dtypes or (_DTYPE_NAME.search(name) and not _is_flag(name, source)):
         wide = step == 3 or _WIDE_DTYPE.search(name) is not None
         return Dtype("fp32" if wide else "fp16"), "no launch says it; the kernel uses it as a dtype"
-    for keyword, usual in _KEYWORDS.items():
-        if re.search(rf"\b{keyword}\s*=\s*{re.escape(name)}\b", source):
-            return usual[step % len(usual)], f"no launch says it; the kernel passes it on as {keyword}"
+    keyword = _passed_as(name, source)
+    if keyword is not None:
+        usual = _KEYWORDS[keyword]
+        return usual[step % len(usual)], f"no launch says it; the kernel passes it on as {keyword}"
     texts = _texts(name, source)
     if name in use.texts or texts:
         return texts[step % len(texts)] if texts else "", "no launch says it; the kernel compares it with this text"
@@ -165,6 +167,17 @@ def _texts(name: str, source: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+@functools.lru_cache(maxsize=4096)
+def _passed_as(name: str, source: str) -> str | None:
+    """The keyword of an operation of Triton's that a name is given for."""
+    value = re.compile(rf"\s*=\s*{re.escape(name)}\b")
+    for keyword in _KEYWORDS:
+        if any(value.match(source, at + len(keyword)) for at in places(keyword, source)):
+            return keyword
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
 def _is_flag(name: str, source: str) -> bool:
     word = re.escape(name)
     tested = rf"\b(if|elif|and|or|not|while)\s+\(?\s*{word}\s*\)?\s*(:|and\b|or\b|else\b|\)|$)"

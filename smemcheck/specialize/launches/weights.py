@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from smemcheck.source.scan import places
 from smemcheck.source.values import External, Instance
 from smemcheck.specialize.launches.around import PACKED_DTYPES
 from smemcheck.specialize.launches.tensors import Geometry, Sizes, tensor
@@ -21,12 +22,13 @@ _QUANTIZED = re.compile(
 _WEIGHT = re.compile(r"(?i)^(w|weights?)$")
 _SCALES = re.compile(r"(?i)^(\w+_)?q?(scales?|zeros?|zero_?points?)$")
 _LAYER = re.compile(r"(?i)^(\w+_)?(linear(_?layer)?|layer)$")
+_WEIGHT_OF = re.compile(r"\.(?:q?weight|weight_packed|W_q)\b")
 _PACKED_ATTRIBUTE = re.compile(r"(?i)packed|qweight|w_?q$")
 
 
 def is_layer(name: str, annotation: str, text: str) -> bool:
     """Whether a parameter is something with weights: by what a function's text reads of it, else by its name."""
-    if re.search(rf"(?<![\w.]){re.escape(name)}\.(?:q?weight|weight_packed|W_q)\b", text):
+    if any(_WEIGHT_OF.match(text, at + len(name)) and text[at - 1 : at] != "." for at in places(name, text)):
         return True
     return _LAYER.match(name) is not None and (not annotation or "Module" in annotation)
 
