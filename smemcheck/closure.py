@@ -9,6 +9,7 @@ another kernel calls it, not where it is launched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
@@ -23,10 +24,26 @@ Extent: TypeAlias = "tuple[int, int]"
 Bit ``i + 1`` stands for statement ``i``, bit 0 of the second for what the text as a whole says. All bits: the whole file.
 """
 
+Leads: TypeAlias = "Mapping[str, Mapping[int, frozenset[str]]]"
+"""By file and number of a statement: what of some names the body of a kernel mentions. Nothing else of it is rested on."""
+
 WHOLE: Extent = (-1, -1)
 _TEXT_AS_A_WHOLE = 1
+_ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
 _OF_TEXTS = (Role.IMPORT, Role.EXPORTS, Role.NOTHING)
 """Statements that mention names without looking them up: for an import that is done where its name is mentioned."""
+
+
+def leads_of(text: str, names: Collection[str]) -> frozenset[str]:
+    """What of the names a text mentions, and the attributes in it that begin with one of these."""
+    found = identifiers(text).intersection(names)
+    attributes = _ATTRIBUTE.findall(text) if found else ()
+    return found.union(f".{one}" for one in attributes if one.startswith(tuple(found)))
+
+
+def makes_kernels(text: str) -> bool:
+    """Whether a text may make kernels, or put tuners around them, so that what it mentions is compiled."""
+    return "jit" in text or "tun" in text
 
 
 def rests_on_text(extent: Extent) -> bool:
@@ -71,19 +88,43 @@ class Closures:
                     for name in names:
                         self._binders.setdefault(name, []).append((outlined, index))
 
-    def of(self, own: str, starts: Iterable[Statement], files: Iterable[str]) -> Mapping[str, Extent]:
-        """What the kernels in the file ``own`` rest on, where ``starts`` may lead to their launches.
+    def of_source(self, own: str, files: Iterable[str]) -> Mapping[str, Extent]:
+        """What the kernels in the file ``own`` rest on, their launches apart.
 
-        ``files`` are all that these may have led to; the names in them are looked up nowhere else.
+        ``files`` are all that the file led to; the names in it are looked up nowhere else.
         """
         walk = _Walk(self._modules, self._binders, files)
         if own in self._modules:
             walk.own(self._modules[own])
-        for statement in starts:
-            if statement.module.path in self._modules:
-                walk.start(self._modules[statement.module.path], statement)
         walk.go()
         return {**walk.extents(), own: WHOLE}
+
+    def of_launches(
+        self, own: str, starts: Iterable[Statement], names: Collection[str], files: Iterable[str]
+    ) -> tuple[Mapping[str, Extent], Leads]:
+        """What the launches of the kernels in the file ``own`` rest on, of kernels decorators and signature alone, and what of
+        the names the bodies of kernels mention.
+
+        ``starts`` are statements that may lead to a launch, since they mention one of the ``names``.
+        """
+        walk = _Walk(self._modules, self._binders, files)
+        if own in self._modules:
+            walk.kernels(self._modules[own])
+        for statement in starts:
+            if statement.module.path in self._modules:
+                walk.start(self._modules[statement.module.path], statement, names)
+        walk.go()
+        return walk.extents(), walk.leads
+
+
+def merged(extents: Iterable[Mapping[str, Extent]]) -> dict[str, Extent]:
+    """What is rested on together."""
+    found: dict[str, Extent] = {}
+    for one in extents:
+        for path, (headers, texts) in one.items():
+            before = found.get(path, (0, 0))
+            found[path] = (before[0] | headers, before[1] | texts)
+    return found
 
 
 class _Walk:
@@ -99,6 +140,7 @@ class _Walk:
         self._texts: dict[str, int] = dict.fromkeys(files, 0)
         self._seen: dict[str, bool] = {}  # names, and whether kernels mention them
         self._pending: list[tuple[str, bool]] = []
+        self.leads: dict[str, dict[int, frozenset[str]]] = {}
         for outlined in self._opened.values():
             self._open(outlined)
 
@@ -116,16 +158,31 @@ class _Walk:
         for index, (role, _) in enumerate(outlined.roles.of):
             statement = outlined.module.statements[index]
             if role is Role.FUNCTION:
-                if "jit" in statement.text:
+                if statement.decorated or makes_kernels(statement.text):
                     self._whole(outlined, index, True)
                 else:
                     self._found(outlined, index, False)
             elif role not in _OF_TEXTS:
-                self._whole(outlined, index, "jit" in statement.text)
+                self._whole(outlined, index, makes_kernels(statement.text))
 
-    def start(self, outlined: _Outlined, statement: Statement) -> None:
+    def kernels(self, outlined: _Outlined) -> None:
+        """Start from the kernels of a file as those see them that launch them."""
+        for index, (role, _) in enumerate(outlined.roles.of):
+            statement = outlined.module.statements[index]
+            if statement.is_kernel:
+                self._found(outlined, index, False)
+            elif role in (Role.FUNCTION, Role.CLASS) and "jit" in statement.text:
+                self._whole(outlined, index, True)
+
+    def start(self, outlined: _Outlined, statement: Statement, names: Collection[str]) -> None:
         """Start from a statement that was found by what it mentions."""
         role, _ = outlined.roles.of[statement.index]
+        if statement.is_kernel and not statement.entered:
+            self._found(outlined, statement.index, False)
+            leads = leads_of(statement.body_text, names)
+            if leads:
+                self.leads.setdefault(statement.module.path, {})[statement.index] = leads
+            return
         if role is Role.FUNCTION and not statement.entered:
             self._found(outlined, statement.index, False)
         elif role not in _OF_TEXTS:

@@ -6,13 +6,13 @@ are as they were, and no other file comes to mention what leads to a launch of i
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
+from smemcheck.cache.launches import read, written
 from smemcheck.cache.reports import Basis, Kept
-from smemcheck.closure import WHOLE, Closures, rests_on_text
+from smemcheck.closure import WHOLE, Closures, makes_kernels, merged, rests_on_text
 from smemcheck.config import Settings
 from smemcheck.model import Report, Result, Site, SiteKind
 from smemcheck.source.analysis import Analysis
@@ -21,9 +21,8 @@ from smemcheck.source.project import Project
 from smemcheck.source.shared_lists import changes_in, list_names
 from smemcheck.specialize import callers_of
 from smemcheck.specialize.launches.entries import Callers
+from smemcheck.specialize.launches.noted import Notes
 from smemcheck.specialize.recorded import RecordedSpecializations
-
-_MAY_HOLD_KERNEL = re.compile("jit|tun")
 
 
 def parts_of(
@@ -48,19 +47,49 @@ def parts_of(
     starts: dict[str, _Start] = {}
     for path, module in made.items():
         # A recorded line can ask for a kernel that another file's decorator makes.
-        may_hold_kernel = sites[path] or settings.specializations or (module and _MAY_HOLD_KERNEL.search(module.text))
+        may_hold_kernel = sites[path] or settings.specializations or (module and makes_kernels(module.text))
         if module is not None and may_hold_kernel:
-            callers = callers_of(analysis, roots, settings)
-            starts[path] = _start(analysis.project, callers, module, sites[path], lists[path], changing)
-    closures = Closures(project, set().union(*(start.files for start in starts.values())))
-    return {
-        path: earlier[path]
-        if path in earlier
-        else _basis(path, starts[path], closures)
-        if path in starts
-        else Basis({path: WHOLE}, frozenset(), frozenset())
-        for path in files
-    }
+            callers = [one for root in roots for one in callers_of(analysis, root, settings)]
+            starts[path] = _start(project, callers, module, sites[path], lists[path], changing)
+    groups = _together(starts, analysis.found_in)
+    closures = Closures(project, set().union(*((*start.files, *start.launched) for start in starts.values())))
+    known = kept.launched if kept else {}
+    bases = {path: _basis(path, start, closures, known.get(path)) for path, start in starts.items()}
+    for group in groups:
+        shared = merged(bases[path].files for path in group)
+        bases.update((path, replace(bases[path], files=shared, launched={})) for path in group)
+    alone = Basis({}, frozenset(), frozenset())
+    return {path: earlier.get(path) or bases.get(path) or replace(alone, files={path: WHOLE}) for path in files}
+
+
+def _together(starts: dict[str, _Start], found_in: Mapping[str, set[str]]) -> list[set[str]]:
+    """Groups of files where one puts tuners around the kernels of another: since these are made at one time, they start from
+    the same.
+    """
+    groups: list[set[str]] = []
+    for path, others in found_in.items():
+        group = {path, *others} & starts.keys()
+        apart = [one for one in groups if one.isdisjoint(group)]
+        groups = [*apart, group.union(*(one for one in groups if one not in apart))]
+    for group in groups:
+        parts = [[getattr(starts[path], one.name) for one in fields(_Start)] for path in group]
+        together = _Start(*(set().union(*sets) for sets in zip(*parts, strict=True)))
+        starts.update(dict.fromkeys(group, together))
+    return groups
+
+
+def notes_of(kept: Kept | None) -> Notes:
+    """What an earlier run found of kernels and still holds, of files that are no parts."""
+    known = kept.launched if kept else ()
+    texts = kept.launches if kept else {}
+    return Notes(dict(found for path in known if path in texts for found in read(path, texts[path])))
+
+
+def launches_of_parts(parts: Mapping[str, Basis], analysis: Analysis, kept: Kept | None) -> dict[str, str]:
+    """Notes of what the kernels of parts are launched with, by file."""
+    made = written(analysis.notes.found) if analysis.notes is not None else {}
+    found = {**(kept.launches if kept else {}), **made}
+    return {path: found[path] for path, basis in parts.items() if path in found and basis.launched}
 
 
 def outlines_of(parts: Mapping[str, Basis], analysis: Analysis, kept: Kept | None) -> dict[str, str]:
@@ -83,13 +112,16 @@ def outlines_of(parts: Mapping[str, Basis], analysis: Analysis, kept: Kept | Non
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the part about a file comes from: the words that lead to its kernels, statements that have one, and files that
-    either led to; ``changing`` are those that matter as a whole.
+    """What the part about a file comes from: the words that lead to its kernels, and statements that have one.
+
+    ``files`` are those that the file itself led to, ``launched`` those that such statements led to; ``changing`` are files
+    that matter as a whole.
     """
 
     names: set[str]
     statements: set[Statement]
     files: set[str]
+    launched: set[str]
     modules: set[str]
     changing: set[str]
 
@@ -105,20 +137,24 @@ def _start(
     names = _kernels(module, sites)
     statements: set[Statement] = set()
     for callers in every:
-        looked = callers.looked.get(module.path)
-        if looked is not None:
-            names |= looked.names
-            statements |= looked.statements
+        names |= callers.looked.get(module.path, set())
         statements.update(statement for name in names for statement in callers.mentioning(name))
     changed = {other for other in changing if lists and any(True for _ in changes_in(project, other, lists))}
-    files, modules = project.reach({module.path, *changed, *(statement.module.path for statement in statements)})
-    return _Start(names | lists, statements, files, modules, changed)
+    files, modules = project.reach({module.path, *changed})
+    launched, more = project.reach({module.path, *(statement.module.path for statement in statements)})
+    return _Start(names | lists, statements, files, launched, modules | more, changed)
 
 
-def _basis(path: str, start: _Start, closures: Closures) -> Basis:
-    extents = closures.of(path, start.statements, start.files)
-    files = {**extents, **dict.fromkeys(start.changing, WHOLE)}
-    return Basis(files, frozenset(start.names), frozenset(start.modules))
+def _basis(path: str, start: _Start, closures: Closures, known: Basis | None) -> Basis:
+    """What the part about a file rests on; ``known`` is what launches rest on that an earlier run found."""
+    names, modules = frozenset(start.names), frozenset(start.modules)
+    if known is not None:
+        names, modules = names | known.names, modules | known.modules
+    launched, leads = closures.of_launches(path, start.statements, names, start.launched)
+    if known is not None:
+        launched, leads = merged((launched, known.files)), {**known.leads, **leads}
+    files = merged((launched, closures.of_source(path, start.files), dict.fromkeys(start.changing, WHOLE)))
+    return Basis(files, names, modules, launched, leads)
 
 
 def _kernels(module: Module, sites: Iterable[Site]) -> set[str]:

@@ -63,7 +63,7 @@ def check(
     if whole:
         return whole
     from smemcheck import rules
-    from smemcheck.parts import apart_from_lines, outlines_of, parts_of, with_kept
+    from smemcheck.parts import apart_from_lines, launches_of_parts, notes_of, outlines_of, parts_of, with_kept
     from smemcheck.specialize.recorded import read_recorded
 
     recorded = [read_recorded(path) for path in settings.specializations]
@@ -83,6 +83,8 @@ def check(
                 inquiry.add(jobs_of(made))
 
             reading = _read(paths, settings, targets, kept.parts if kept else ())
+            if store and not recorded:
+                reading.project.notes = notes_of(kept)
             report, rows = _specialized(reading, paths, settings, lines, kept.parts if kept else (), ask)
             first = inquiry.end()
         project = reading.project
@@ -105,11 +107,11 @@ def check(
     report = replace(report, findings=rules.findings(report, settings))
     if store:
         parts = {} if not has_parts else parts_of(report, reading.files, paths, project, settings, kept)
-        outlines = outlines_of(parts, project, kept)
+        outlines, launches = outlines_of(parts, project, kept), launches_of_parts(parts, project, kept)
         used, listed = project.project.dependencies()
         if kept:
             used, listed = [*used, *kept.files], [*listed, *kept.folders]
-        store.save(report, used, listed, parts, outlines)
+        store.save(report, used, listed, parts, outlines, launches)
     return report
 
 

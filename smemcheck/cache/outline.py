@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from smemcheck.closure import WHOLE, Extent
-from smemcheck.source.module import Module
+from smemcheck.source.module import Module, Statement
 from smemcheck.source.roles import Role, Roles, changes_objects, declares_global
 from smemcheck.source.scan import identifiers
 
@@ -81,14 +81,16 @@ class Change:
     """What of a file is not as it was, as bits by the statements of its old outline (see :mod:`smemcheck.closure`).
 
     ``headers`` and ``texts`` are rested on by decorators and signature, and as a whole. ``names`` are newly bound: they
-    matter where a text that is rested on mentions one. ``mentioned`` are the words of new and changed statements, and
-    ``moved`` tells where statements of the old outline, by number, stand in the new one.
+    matter where a text that is rested on mentions one. ``mentioned`` are the words of new statements, and ``bodies`` the new
+    bodies of functions that are else as they were, by number. ``moved`` tells where statements of the old outline, by number,
+    stand in the new one.
     """
 
     headers: int = 0
     texts: int = 0
     names: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
+    bodies: dict[int, str] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
     lines: list[tuple[int, int | None]] = field(default_factory=list)
     """First lines of old statements, in order, and by how much their lines moved; ``None`` where they are gone."""
@@ -160,7 +162,8 @@ def change(old: Outline, text: str) -> Change:
             if name not in bound:
                 found.names.add(name)
     statements = module.statements
-    found.mentioned = set().union(*(_led_by(statements[j].text, new.rows[j].role) for j in altered))
+    found.bodies = {i: statements[j].body_text for i, j, is_same in pairs if not is_same}
+    found.mentioned = set().union(*(_led_by(statements[j], new.rows[j].role) for j in altered if j not in matched))
     found.same = "\n".join(statement.text for j, statement in enumerate(statements) if j not in altered)
     found.lines = [
         (row.line, new.rows[found.moved[i]].line - row.line if i in found.moved else None)
@@ -218,7 +221,7 @@ def _is_felt(roles: Roles, index: int, is_new: bool) -> bool:
     return role in (Role.EFFECT, Role.EXPORTS)
 
 
-def _led_by(text: str, role: Role) -> Iterable[str]:
-    """The words by which a statement can lead to launches; a list of names for importers leads to none."""
-    words = identifiers(text)
+def _led_by(statement: Statement, role: Role) -> Iterable[str]:
+    """The words by which a new statement can lead to launches; a list of names leads to none."""
+    words = identifiers(statement.text)
     return words if role in (Role.FUNCTION, Role.CLASS) else {word for word in words if not word.startswith("__")}

@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smemcheck.cache import manifest as manifests
+from smemcheck.cache.launches import moved
 from smemcheck.config import Settings
 from smemcheck.model import Failure, FailureKind, Outcome, Report
 
@@ -46,6 +47,10 @@ class Basis:
     files: Mapping[str, tuple[int, int]]
     names: frozenset[str]
     modules: frozenset[str]
+    launched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of ``files``, what the launches of its kernels rest on; nothing where these are not kept."""
+    leads: Mapping[str, Mapping[int, frozenset[str]]] = field(default_factory=dict)
+    """What of ``names`` the bodies of kernels mention that are not rested on otherwise, by file and number of the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,9 @@ class Kept:
     """An earlier report, and the files of which what it says still holds, with what that rests on.
 
     ``files`` and ``folders`` are all that the report rested on; what is kept of it still does. ``outlines`` are those of the
-    files as they were, without those that changed, as text.
+    files as they were, without those that changed, as text. ``launches`` are notes of what kernels are launched with, by file
+    (see :mod:`smemcheck.cache.launches`), of all files of which these still hold, and ``launched`` what those rest on that
+    are no parts.
     """
 
     report: Report
@@ -61,17 +68,20 @@ class Kept:
     files: tuple[str, ...]
     folders: tuple[str, ...]
     outlines: Mapping[str, str]
+    launches: Mapping[str, str]
+    launched: Mapping[str, Basis]
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """A kept report as it was written: what it rests on, its parts, outlines of files, its bytes, and what of the first is
-    not as it was.
+    """A kept report as it was written: what it rests on, its parts, outlines of files, launches, its bytes, and what of the
+    first is not as it was.
     """
 
     manifest: manifests.Manifest
     parts: bytes
     outlines: bytes
+    launches: bytes
     report: bytes
     is_whole: bool
     different: list[str]
@@ -121,18 +131,28 @@ class ReportStore:
             found = manifests.changes(manifest, self._earlier.different)
             if found is None:
                 return None
-            scanned = [path for root in self._paths for path in self._python_files(root, [])]
+            scanned = dict.fromkeys(path for root in self._paths for path in self._python_files(root, []))
             outlines: dict[str, str] = json.loads(self._earlier.outlines)
             changed = _changes({*found[0], *(path for path in scanned if path not in manifest)}, outlines)
-            still = _still(_parts(self._earlier.parts), changed, found[1], scanned)
-            if not still:
+            check = _Check(changed, found[1])
+            parts = {path: basis for path, basis in _parts(self._earlier.parts).items() if path in scanned}
+            still = {path: one for path, basis in parts.items() if path not in changed and (one := check.still(basis))}
+            launched = {
+                path: one
+                for path, basis in parts.items()
+                if path not in still and basis.launched and (one := check.still(replace(basis, files=basis.launched)))
+            }
+            if not still and not launched:
                 return None
             folders = tuple(path for path, entry in manifest.items() if len(entry) == 3)
             files = tuple(path for path, entry in manifest.items() if len(entry) != 3)
             lines = {Path(path).as_posix(): change.line for path, change in changed.items() if change.lines}
             for path in changed:
                 outlines.pop(path, None)
-            return Kept(self._loaded(self._earlier.report, lines), still, files, folders, outlines)
+            launches = json.loads(self._earlier.launches)
+            launches = {path: moved(path, launches[path], lines) for path in (*still, *launched) if path in launches}
+            report = self._loaded(self._earlier.report, lines)
+            return Kept(report, still, files, folders, outlines, launches, launched)
         except Exception:  # noqa: BLE001 - as above
             return None
 
@@ -142,10 +162,10 @@ class ReportStore:
         head, checksum, rest = data[: len(_FORMAT)], data[len(_FORMAT) :][:20], data[len(_FORMAT) + 20 :]
         if head != _FORMAT or hashlib.blake2b(rest, digest_size=20).digest() != checksum:
             raise ValueError("no report of this format")
-        line, parts, outlines, pickled = rest.split(b"\n", 3)
+        line, parts, outlines, launches, pickled = rest.split(b"\n", 4)
         manifest = json.loads(line)
         is_whole = manifest.pop(_WHOLE, None) is not None
-        return _Earlier(manifest, parts, outlines, pickled, is_whole, manifests.different(manifest))
+        return _Earlier(manifest, parts, outlines, launches, pickled, is_whole, manifests.different(manifest))
 
     def _loaded(self, pickled: bytes, lines: Mapping[str, Callable[[int], int]] | None = None) -> Report:
         """The report; ``lines`` tell by file where what stood on a line stands now."""
@@ -163,9 +183,11 @@ class ReportStore:
         folders: Iterable[str],
         parts: Mapping[str, Basis] | None = None,
         outlines: Mapping[str, str] | None = None,
+        launches: Mapping[str, str] | None = None,
     ) -> None:
         """Keep the report. ``files`` and ``folders`` are what it rests on besides the paths, ``parts`` what each file's part
-        rests on, and ``outlines`` those of the files that parts rest on. If in doubt, nothing is kept.
+        rests on, ``outlines`` those of the files that parts rest on, and ``launches`` notes of what kernels are launched
+        with, by file. If in doubt, nothing is kept.
         """
         passing = {report.sites[result.site].position.path for result in report.results if _may_pass(result.outcome)}
         parts = {path: basis for path, basis in (parts or {}).items() if path not in passing}
@@ -178,7 +200,7 @@ class ReportStore:
 
         try:
             lines = [json.dumps({_WHOLE: [], **manifest} if not passing else manifest), _written(parts)]
-            lines += [json.dumps(dict(outlines or {})), ""]
+            lines += [json.dumps(dict(outlines or {})), json.dumps(dict(launches or {})), ""]
             rest = "\n".join(lines).encode() + dumps(report)
             data = _FORMAT + hashlib.blake2b(rest, digest_size=20).digest() + rest
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,24 +257,45 @@ def _text(path: str) -> str:
         return ""
 
 
-def _still(
-    parts: Mapping[str, Basis], changed: Mapping[str, Change], moved: set[str], scanned: Sequence[str]
-) -> dict[str, Basis]:
-    """The parts that hold although some files ``changed`` and entries of these names were ``moved``."""
-    mentioned = set().union(*(change.mentioned for change in changed.values()))
-    bound = _Bound(changed)
-    found = {}
-    for path in scanned:
-        basis = parts.get(path)
-        if basis is None or path in changed or not basis.names.isdisjoint(mentioned):
-            continue
-        touched = [other for other in changed if other in basis.files]
-        if any(changed[other].touches(basis.files[other]) for other in touched):
-            continue
-        if basis.modules.isdisjoint(moved) and not any(bound.matters(other, basis.files) for other in touched):
-            carried = {other: changed[other].carried(basis.files[other]) for other in touched}
-            found[path] = replace(basis, files={**basis.files, **carried}) if carried else basis
-    return found
+class _Check:
+    """Whether what rests on files still holds although some ``changed`` and entries of these names were ``moved``."""
+
+    def __init__(self, changed: Mapping[str, Change], moved: set[str]) -> None:
+        self._changed, self._moved = changed, moved
+        self._mentioned = set().union(*(change.mentioned for change in changed.values()))
+        self._bound = _Bound(changed)
+
+    def still(self, basis: Basis) -> Basis | None:
+        """The basis as it is now; ``None`` where it is no longer."""
+        changed = self._changed
+        touched = [path for path in changed if path in basis.files]
+        if (
+            not basis.names.isdisjoint(self._mentioned)
+            or any(changed[path].touches(basis.files[path]) for path in touched)
+            or not basis.modules.isdisjoint(self._moved)
+            or any(self._bound.matters(path, basis.files) for path in touched)
+            or any(self._leads_elsewhere(path, basis) for path in changed)
+        ):
+            return None
+        if not touched:
+            return basis
+        files, launched = (
+            {**one, **{path: changed[path].carried(one[path]) for path in touched if path in one}}
+            for one in (basis.files, basis.launched)
+        )
+        leads = {
+            path: {changed[path].moved[index]: words for index, words in found.items()} if path in changed else found
+            for path, found in basis.leads.items()
+        }
+        return replace(basis, files=files, launched=launched, leads=leads)
+
+    def _leads_elsewhere(self, path: str, basis: Basis) -> bool:
+        """Whether a changed body of a function mentions others of the names than before."""
+        from smemcheck.closure import leads_of
+
+        before = basis.leads.get(path, {})
+        bodies = self._changed[path].bodies
+        return any(leads_of(body, basis.names) != before.get(index, frozenset()) for index, body in bodies.items())
 
 
 class _Bound:
@@ -283,19 +326,43 @@ def _written(parts: Mapping[str, Basis]) -> str:
     extents: dict[tuple[int, int, int], int] = {}
     rows = {}
     for path, basis in parts.items():
-        groups = [[words.setdefault(word, len(words)) for word in group] for group in (basis.names, basis.modules)]
-        files = [(words.setdefault(file, len(words)), *extent) for file, extent in basis.files.items()]
-        rows[path] = [[extents.setdefault(one, len(extents)) for one in files], *groups]
+        named = [[words.setdefault(word, len(words)) for word in group] for group in (basis.names, basis.modules)]
+        rested = [
+            [
+                extents.setdefault((words.setdefault(file, len(words)), *extent), len(extents))
+                for file, extent in one.items()
+            ]
+            for one in (basis.files, basis.launched)
+        ]
+        leads = [
+            [words.setdefault(file, len(words)), index, [words.setdefault(word, len(words)) for word in found]]
+            for file, by_index in basis.leads.items()
+            for index, found in by_index.items()
+        ]
+        rows[path] = [*rested, *named, leads]
     return json.dumps([list(words), list(extents), rows], separators=(",", ":"))
 
 
 def _parts(line: bytes) -> dict[str, Basis]:
     words, extents, rows = json.loads(line)
-    files = [(words[file], (headers, texts)) for file, headers, texts in extents]
+    extent = [(words[file], (headers, texts)) for file, headers, texts in extents]
     return {
-        path: Basis(dict(files[i] for i in extent), *(frozenset(words[i] for i in group) for group in groups))
-        for path, (extent, *groups) in rows.items()
+        path: Basis(
+            dict(extent[i] for i in files),
+            frozenset(words[i] for i in names),
+            frozenset(words[i] for i in modules),
+            dict(extent[i] for i in launched),
+            _leads(words, leads),
+        )
+        for path, (files, launched, names, modules, leads) in rows.items()
     }
+
+
+def _leads(words: Sequence[str], rows: Sequence[tuple[int, int, list[int]]]) -> dict[str, dict[int, frozenset[str]]]:
+    found: dict[str, dict[int, frozenset[str]]] = {}
+    for file, index, mentioned in rows:
+        found.setdefault(words[file], {})[index] = frozenset(words[i] for i in mentioned)
+    return found
 
 
 def _may_pass(outcome: Outcome | None) -> bool:

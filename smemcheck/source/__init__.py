@@ -15,6 +15,7 @@ from smemcheck.config import Settings
 from smemcheck.model import Position, Problem, Site, SiteKind, Target
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
+from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module
 from smemcheck.source.scan import may_hold_tuner
 from smemcheck.source.shared_lists import with_list_changes
@@ -73,7 +74,11 @@ def _read_file(analysis: Analysis, path: str, root: str, sites: list[Site], prob
         problems.append(problem)
     elif module is not None:
         found = _on_each_target(analysis, module)
-        sites.extend(make_sites(found, root))
+        made = make_sites(found, root)
+        sites.extend(made)
+        others = {site.position.path for site in made} - {posix(module.path)}
+        if others:
+            analysis.found_in[path] = others
         problems.extend(dict.fromkeys(p for one in found.values() for p in one.problems))
 
 

@@ -41,6 +41,8 @@ class Analysis:
             for target in targets
         }
         self.launches: dict[str, Any] = {}  # by scanned root: what specialize.launches found, so that it is found once
+        self.found_in: dict[str, set[str]] = {}  # by file, the other files for whose kernels it makes tuners
+        self.notes: Any = None  # of what was found for earlier and later runs, see specialize.launches.noted
 
     def call(self, function: Any, arguments: Mapping[str, Any], target: Target) -> Value | Unknown:
         """What a function of the source (a heuristic) gives for named arguments, passed to it as one dict.

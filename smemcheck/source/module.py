@@ -27,6 +27,7 @@ _UNPACKED = 4_000_000  # characters of texts that are held as they are
 _TOKENS = 200_000  # libcst takes some 30 µs for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
+_KERNEL = re.compile(r"(?<!torch\.)jit")
 _KIND = re.compile(r"(?:async\s+)?(def|class|import|from|if|for|while|try|with|del|global)\b")
 _DEFINITION = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 
@@ -173,6 +174,16 @@ class Statement:
         return (
             text[: header_end(text, self._definition)] if self._definition is not None and self.kind == "def" else text
         )
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a ``def`` that a decorator makes a kernel of, by the decorator's text."""
+        return self.kind == "def" and _KERNEL.search(self.decorator_text) is not None
+
+    @property
+    def body_text(self) -> str:
+        """What follows the signature of a ``def``; nothing of any other statement."""
+        return self.text[len(self.header_text) :]
 
     @property
     def position(self) -> Position:

@@ -12,6 +12,7 @@ from smemcheck.compiler import Compiler, installed_triton
 from smemcheck.config import Settings
 from smemcheck.model import Buffer, Failure, FailureKind, Footprint, Job, Outcome, Position
 from smemcheck.report.json_report import document
+from smemcheck.specialize.launches import search
 
 _TICK = 0.05  # s, longer than the file system's clock stands still
 
@@ -76,6 +77,14 @@ FILES = {
 }
 
 
+RETUNED = """
+import triton
+from pkg.first import first_halved
+
+retuned = triton.autotune([triton.Config({}, num_warps=8)], key=[])(first_halved)
+"""
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "project" / "pkg"
@@ -101,6 +110,20 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         of_one(analysis, path, *rest)
 
     monkeypatch.setattr(source, "_read_file", noting)
+    return found
+
+
+@pytest.fixture
+def explored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The definitions that example runs started from since the list was last cleared."""
+    found: list[str] = []
+    of_one = search.Launches._explore
+
+    def noting(launches: search.Launches, exploration: search.Exploration) -> None:
+        found.append(exploration.entry.statement.defined_name or "")
+        of_one(launches, exploration)
+
+    monkeypatch.setattr(search.Launches, "_explore", noting)
     return found
 
 
@@ -208,3 +231,48 @@ def test_after_a_change_of_a_statement(edit, package, read):
     (package / f"{name}.py").write_text(FILES[f"{name}.py"])  # and back: what is kept of what was kept
     time.sleep(_TICK)
     assert run(package) == first
+
+
+NOT_LAUNCHES = ("the body of a kernel", "a longer body of a kernel", "the body of a kernel that another kernel calls")
+
+
+@pytest.mark.parametrize("edit", NOT_LAUNCHES)
+def test_launches_of_changed_kernels_are_kept(edit, package, explored):
+    (name, text), _ = EDITS[edit]
+    run(package)
+    assert explored
+    for change in (text, FILES[f"{name}.py"], text):
+        (package / f"{name}.py").write_text(change)
+        time.sleep(_TICK)
+        explored.clear()
+        incremental = run(package)
+        assert not explored
+        assert incremental == run(package, cache=False)
+
+
+def test_launches_that_rest_on_what_changed_are_looked_for_again(package, explored):
+    (name, text), _ = EDITS["a body that is run on the way to a launch"]
+    run(package)
+    (package / f"{name}.py").write_text(text)
+    time.sleep(_TICK)
+    explored.clear()
+    run(package)
+    assert explored
+
+
+@pytest.mark.parametrize(
+    "edit", ["the body of a kernel", "another file's kernel", "a new function", "a list of configs"]
+)
+def test_tuners_around_another_files_kernels(edit, package):
+    """The site is where the kernel stands, and found where the tuner is made."""
+    (package / "retuned.py").write_text(RETUNED)
+    time.sleep(_TICK)
+    run(package)
+    other = replaced("first", "x * 0.5", "x * 0.125")
+    name, text = other if edit == "another file's kernel" else EDITS[edit][0]
+    (package / f"{name}.py").write_text(text)
+    time.sleep(_TICK)
+    assert run(package) == run(package, cache=False)
+    (package / "retuned.py").write_text(RETUNED.replace("=8", "=2"))
+    time.sleep(_TICK)
+    assert run(package) == run(package, cache=False)

@@ -15,7 +15,7 @@ from smemcheck.source.values import External, Instance, Obstacle
 from smemcheck.specialize.launches.plans import Launch, Plan
 from smemcheck.specialize.launches.tensors import DESCRIPTOR, GUESSED, TENSOR, CallersDtype, Tensor, path_of
 
-_UNKNOWN = Obstacle("it is not known in an example launch")
+UNKNOWN = Obstacle("it is not known in an example launch")
 _OBJECT = Instance(External("builtins.object"))
 
 
@@ -61,13 +61,13 @@ def _kept(value: Any) -> Any:
         dtype = value.dtype
         path = path_of(dtype) if isinstance(dtype, External) else None
         group = dtype.group if isinstance(dtype, CallersDtype) else None
-        return _tensor(path, group, value.assumed, value.given, GUESSED in value.attributes)
+        return kept_tensor(path, group, value.assumed, value.given, GUESSED in value.attributes)
     if isinstance(value, CallersDtype):
-        return _dtype(value.unseen, value.group)
+        return kept_dtype(value.unseen, value.group)
     if isinstance(value, (tuple, list)):
         return type(value)(map(_kept, value)) if type(value) in (tuple, list) else value
     if isinstance(value, Obstacle):
-        return _UNKNOWN
+        return UNKNOWN
     if type(value) is Instance:
         if value.cls == DESCRIPTOR:
             return Instance(DESCRIPTOR, {name: _kept(part) for name, part in value.attributes.items()})
@@ -76,11 +76,11 @@ def _kept(value: Any) -> Any:
 
 
 @functools.cache
-def _tensor(path: str | None, group: str | None, assumed: bool, given: bool, guessed: bool) -> Tensor:
-    dtype = None if path is None else _dtype(path, group)
+def kept_tensor(path: str | None, group: str | None, assumed: bool, given: bool, guessed: bool) -> Tensor:
+    dtype = None if path is None else kept_dtype(path, group)
     return Tensor(TENSOR, {GUESSED: True} if guessed else {}, dtype, None, assumed, "", given)
 
 
 @functools.cache
-def _dtype(path: str, group: str | None) -> External:
+def kept_dtype(path: str, group: str | None) -> External:
     return External(path) if group is None else CallersDtype(path, group, "", set())

@@ -9,13 +9,12 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.scan import identifiers
 from smemcheck.specialize.launches.cases import is_test
 
-_JIT = re.compile(r"(?<!torch\.)jit")
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=[^=]")
 _MODULE = re.compile(r"(?:@[^\n]*\n)*class\s+\w+\([^)]*\b\w*Module\b")
 _ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
@@ -46,14 +45,6 @@ class Entry:
         return (self.statement.defined_name or "").startswith("_")
 
 
-@dataclass(slots=True)
-class Looked:
-    """What was looked at to find what leads to a launch: statements that mention one of the names, and further ones."""
-
-    names: set[str] = field(default_factory=set)
-    statements: set[Statement] = field(default_factory=set)
-
-
 class Callers:
     """The graph of who mentions whom: an edge from a top-level definition to each one that mentions its name."""
 
@@ -73,9 +64,9 @@ class Callers:
         """The names that definitions and assignments bind."""
         self._sources: dict[Statement, str] = {}  # the last part of the module that a ``from … import`` names
         self._registering: set[Statement] = set()
-        self.looked: dict[str, Looked] = {}
-        """By the file of the kernels that were asked about, what that led to."""
-        self._looked = Looked()
+        self.looked: dict[str, set[str]] = {}
+        """By the file of the kernels that were asked about, the names of which mentions were looked for."""
+        self._looked: set[str] = set()
         self.scanned = tuple(map(self._with_definitions, modules))
         others = tuple(map(self._with_definitions, beside))
         self.modules = list(dict.fromkeys([*self.scanned, *others]))
@@ -119,7 +110,7 @@ class Callers:
 
     def _look(self, name: str) -> Sequence[Statement]:
         """:meth:`mentioning`, as part of the search for what leads to a launch."""
-        self._looked.names.add(name)
+        self._looked.add(name)
         return self.mentioning(name)
 
     def _callers(self, entry: Entry) -> Iterator[Entry]:
@@ -164,7 +155,7 @@ class Callers:
             name = re.search(r"custom_op\(\s*(['\"][^'\"]+['\"])", statement.decorator_text)
             of_name = name is not None and name[1] in registration.text
             if of_name or registration.text.startswith(f"{statement.defined_name}.register_autograd("):
-                self._looked.statements.add(statement)
+                self._looked.add(statement.defined_name or "")
                 yield Entry(module, statement)
 
     def _applies(self, key: tuple[str, int]) -> bool:
@@ -194,8 +185,8 @@ class Callers:
 
         Outermost ones come first, then the others from the launching function on.
         """
-        self._looked = self.looked.setdefault(path, Looked())
-        self._looked.names.add(name)
+        self._looked = self.looked.setdefault(path, set())
+        self._looked.add(name)
         start = next(
             (e for e in self.defined.get(name, ()) if e.module.path == path and e.statement.definition_line == line),
             None,
@@ -223,7 +214,7 @@ class Callers:
             if level[entry.key] >= 7:
                 continue
             for caller in self._callers(entry):
-                if _JIT.search(caller.statement.decorator_text) and caller.statement.kind == "def":
+                if caller.statement.is_kernel:
                     if caller.key not in level and level[entry.key] == 0:
                         level[caller.key] = 0
                         pending.append(caller)

@@ -17,13 +17,10 @@ class Recorded:
 
     launch: Launch
     plan: Plan
-    exploration: Exploration
+    exploration: Exploration | None  # none for a launch that an earlier run found
     effort: float
-
-    @property
-    def entry(self) -> str:
-        """The name of the definition that the run started from."""
-        return self.exploration.entry.statement.defined_name or ""
+    entry: str
+    """The name of the definition that the run started from."""
 
 
 @dataclass(slots=True)

@@ -129,10 +129,10 @@ class Launches:
         if other:
             self.callers = other.callers
         else:
-            scanned = _modules(analysis, python_files(root, exclude, respect_gitignore))
-            beside = _modules(analysis, files_of_tests(root, exclude, respect_gitignore))
+            scanned = modules_that_may_launch(analysis, python_files(root, exclude, respect_gitignore))
+            beside = modules_that_may_launch(analysis, files_of_tests(root, exclude, respect_gitignore))
             self.callers = Callers(scanned, beside, os.path.realpath(root))
-        self.consulted_target = False  # whether some run was told something of the device
+        self.consulted_target = False  # whether a run for the kernel asked about last was told something of the device
         # Kernels of which the launches are asked for the configs of the autotuners around them.
         self.listed: set[tuple[str, int]] = other.listed if other else set()
         self._explored: dict[tuple[tuple[str, int], bool], Exploration] = {}
@@ -163,6 +163,7 @@ class Launches:
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
+        self.consulted_target = False
         kinds: set[Hashable] = set()
         built = False  # by modules as users make them: what inner functions might be called with besides is invented
         found: list[Recorded] = []
@@ -210,6 +211,7 @@ class Launches:
         plan, launch = recorded.plan, recorded.launch
         passed = [value for value in launch.arguments.values() if type(value) is int]
         exploration = recorded.exploration
+        assert exploration is not None  # only what this run found is shown with other dimensions
         if plan.case is not None or exploration.entry.builds:  # those have sizes of their own
             return None
         same = (plan.sizes.dimension, plan.sizes.values) == (dimension, values)
@@ -371,6 +373,7 @@ class Launches:
         """Keep what a run launched, under every dtype that the run holds for: how many kinds are new, and all kinds."""
         news = 0
         penalty = 0.0 if exploration.outermost else _INNER
+        name = exploration.entry.statement.defined_name or ""
         outcome: list[Hashable] = []
         variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
         for launch in self._kept(interpreter):
@@ -385,7 +388,9 @@ class Launches:
                 exploration.kinds[key].add(kinds)
                 news += new
                 if new or number == 0:
-                    self._add(exploration, key, Recorded(launch, variant, exploration, cost_of(variant) + penalty))
+                    self._add(
+                        exploration, key, Recorded(launch, variant, exploration, cost_of(variant) + penalty, name)
+                    )
         return news, tuple(outcome)
 
     def _add(self, exploration: Exploration, key: tuple[str, int], recorded: Recorded) -> None:
@@ -479,7 +484,8 @@ def may_lead_to_launches(data: bytes) -> bool:
     return (b"torch" in data or b"triton" in data) and b"import jax" not in data
 
 
-def _modules(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
+def modules_that_may_launch(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
+    """The modules in those of the files that can hold what leads to a launch."""
     for path in paths:
         try:
             with open(path, "rb") as file:

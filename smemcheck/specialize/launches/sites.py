@@ -10,12 +10,14 @@ from typing import Any
 from smemcheck.config import Settings
 from smemcheck.model import Config, Site, Target, Unknown
 from smemcheck.source.analysis import Analysis
+from smemcheck.source.discovery import python_files
 from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.plain import Definition, kernel_site
 from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.launches.explorations import Recorded
-from smemcheck.specialize.launches.search import Launches
+from smemcheck.specialize.launches.noted import Kernel
+from smemcheck.specialize.launches.search import Launches, modules_that_may_launch
 
 _JIT = re.compile(r"@[\w.]*jit\b")
 _TUNES = re.compile(r"tun", re.IGNORECASE)
@@ -32,9 +34,11 @@ def launches_of(project: Analysis, root: str, settings: Settings, target: str | 
     return found[name]
 
 
-def callers_of(project: Analysis, roots: Sequence[str], settings: Settings) -> list[Callers]:
-    """Who calls whom under each scanned path."""
-    return [launches_of(project, root, settings).callers for root in dict.fromkeys(roots)]
+def callers_of(project: Analysis, root: str, settings: Settings) -> list[Callers]:
+    """Who calls whom under a scanned path; none where nobody had to ask, since an earlier run's launches hold."""
+    if project.notes is not None and project.notes.earlier and root not in project.launches:
+        return []
+    return [launches_of(project, root, settings).callers]
 
 
 def forget_launches(project: Any) -> None:
@@ -42,6 +46,8 @@ def forget_launches(project: Any) -> None:
     for found in project.launches.values() if isinstance(project, Analysis) else ():
         for launches in found.values():
             launches.forget()
+    if isinstance(project, Analysis) and project.notes is not None:
+        project.notes.forget()
 
 
 def launches_by_target(
@@ -51,6 +57,12 @@ def launches_by_target(
 
     Where it leads to no launch on a target (it raises, because the device is too old), the launches of another stand for it.
     """
+    kernel = Kernel(root, path, name, line)
+    is_listed = any((path, line) in one.listed for one in project.launches.get(root, {}).values())
+    if project.notes is not None:
+        known: dict[str, list[Recorded]] | None = project.notes.launches(kernel, is_listed)
+        if known is not None:
+            return known
     first, *others = project.evaluators
     launches = launches_of(project, root, settings, first)
     recorded = launches.of(path, name, line)
@@ -59,7 +71,10 @@ def launches_by_target(
     for target in others:
         found[target] = launches_of(project, root, settings, target).of(path, name, line) if depends else recorded
     some = next((one for one in found.values() if one), [])
-    return {target: one or some for target, one in found.items()}
+    found = {target: one or some for target, one in found.items()}
+    if project.notes is not None:
+        project.notes.note_launches(kernel, is_listed, found)
+    return found
 
 
 def launch_sites(
@@ -76,13 +91,11 @@ def launch_sites(
     """
     seen = {(site.position.path, site.position.line) for site in known}
     for root in dict.fromkeys(roots):
-        launches = launches_of(project, root, settings)
-        for module in launches.callers.scanned:
-            if module.path in kept:
-                continue
+        paths = (path for path in python_files(root, settings.exclude, settings.respect_gitignore) if path not in kept)
+        for module in modules_that_may_launch(project, paths):
             for statement in module.statements:
                 key = (posix(module.path), statement.definition_line)
-                if key in seen or not _is_plain_kernel(launches, module, statement):
+                if key in seen or not _is_plain_kernel(project, root, settings, module, statement):
                     continue
                 seen.add(key)
                 site = _site(project, settings, root, targets, module, statement)
@@ -116,12 +129,18 @@ def _configured(project: Analysis, settings: Settings, site: Site) -> Site:
     return replace(site, answers=answers)
 
 
-def _is_plain_kernel(launches: Launches, module: Module, statement: Statement) -> bool:
+def _is_plain_kernel(project: Analysis, root: str, settings: Settings, module: Module, statement: Statement) -> bool:
     if statement.kind != "def" or not _JIT.search(statement.decorator_text) or _TUNES.search(statement.decorator_text):
         return False
-    name = statement.defined_name or ""
-    launch = re.compile(rf"\b{re.escape(name)}\s*(\[|\.run\b|\.warmup\b|\)\s*\[)")
-    return any(launch.search(other.text) for other in launches.callers.mentioning(name) if other is not statement)
+    kernel = Kernel(root, posix(module.path), statement.defined_name or "", statement.definition_line)
+    known: bool | None = project.notes.is_plain(kernel) if project.notes is not None else None
+    if known is None:
+        launch = re.compile(rf"\b{re.escape(kernel.name)}\s*(\[|\.run\b|\.warmup\b|\)\s*\[)")
+        mentioning = launches_of(project, root, settings).callers.mentioning(kernel.name)
+        known = any(launch.search(other.text) for other in mentioning if not other.is_kernel)
+        if project.notes is not None:
+            project.notes.note_plain(kernel, known)
+    return known
 
 
 def _site(
