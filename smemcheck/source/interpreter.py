@@ -116,6 +116,7 @@ class Interpreter:
         self.memory = memory or Memory()
         self.conditions: list[Condition] = []
         self.steps = 0
+        self.last_step = limits.steps  # the next one is one too many
         self.made = 0  # elements and characters of data that operations made
         self.depth = 0
         self.guarded = 0  # how many handlers of the program could catch an exception raised now
@@ -140,8 +141,12 @@ class Interpreter:
     def step(self, place: Place | None = None) -> None:
         """Count one step. Raises :class:`Blocked` when the question has used up its steps."""
         self.steps += 1
-        if self.steps > self.limits.steps:
-            raise Blocked(Obstacle(f"evaluating it takes more than {self.limits.steps} steps", place))
+        if self.steps > self.last_step:
+            raise Blocked(self.out_of_steps(place))
+
+    def out_of_steps(self, place: Place | None = None) -> Obstacle:
+        """What is said when there was one step too many."""
+        return Obstacle(f"evaluating it takes more than {self.limits.steps} steps", place)
 
     def check_size(self, size: int, place: Place | None = None) -> None:
         """Raises :class:`Blocked` when a container would grow past the limit."""

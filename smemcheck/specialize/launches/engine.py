@@ -79,7 +79,6 @@ class ExampleInterpreter(Interpreter):
         self.case: Case | None = None  # of a test: what it calls its function with, or each of its methods
         self._depth = 0  # of calls of functions of the source
         # The step at which a call that a test made and that launched nothing is given up.
-        self._patience: int | None = None
         self._seen: dict[Hashable, int] = {}
 
     def namespace(self, module: Module) -> Namespace:
@@ -141,11 +140,13 @@ class ExampleInterpreter(Interpreter):
     # ---------------------------------------------------------------------------------------------- evaluation
 
     def evaluate(self, node: cst.CSTNode, frame: Frame) -> Any:
-        self.step()
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
-            return super().evaluate(node, frame)
-        return handler(self, node, frame)
+        kind = type(node)
+        handler = _HANDLERS.get(kind)
+        self.steps += 2 if handler is None else 1  # not by a call: no other place is passed as often
+        if self.steps > self.last_step:
+            raise Blocked(self.out_of_steps())
+        handler = handler or EXPRESSIONS.get(kind)
+        return super().evaluate(node, frame) if handler is None else handler(self, node, frame)
 
     def call(
         self, function: Any, arguments: list[Any], keywords: dict[str, Any], place: Place, open_: Obstacle | None = None
@@ -181,7 +182,7 @@ class ExampleInterpreter(Interpreter):
         self._depth += 1
         called_by_test = self._depth == 2
         if called_by_test:
-            self._patience = self.steps + _PATIENCE
+            self.last_step = min(self.steps + _PATIENCE, self.limits.steps)
         try:
             return super().call(function, arguments, keywords, place, open_)
         except (Raised, Blocked) as exception:
@@ -191,12 +192,12 @@ class ExampleInterpreter(Interpreter):
         finally:
             self._depth -= 1
             if called_by_test:
-                self._patience = None
+                self.last_step = self.limits.steps
 
-    def step(self, place: Place | None = None) -> None:
-        super().step(place)
-        if self._patience is not None and self.steps > self._patience:
-            raise Blocked(Obstacle("it goes on for long and launches nothing", place))
+    def out_of_steps(self, place: Place | None = None) -> Obstacle:
+        if self.steps > self.limits.steps:
+            return super().out_of_steps(place)
+        return Obstacle("it goes on for long and launches nothing", place)
 
     def ended_by(self, exception: Exception) -> None:
         """Note the exception that ended the run."""
@@ -217,7 +218,7 @@ class ExampleInterpreter(Interpreter):
                 arguments[name] = value
             else:
                 options[name] = value
-        self._patience = None
+        self.last_step = self.limits.steps
         made = functools.partial(self._configs, outer)
         self.launches.append(
             Launch(
