@@ -25,3 +25,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``"; did you mean 'sm_120'?"``, or nothing, to end a sentence about an unknown name with."""
     match = nearest(name, known)
     return f"; did you mean '{match}'?" if match else ""
+
+
+def defect(error: Exception) -> str:
+    """What is said where a defect of ours costs a part of the report."""
+    return f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"

@@ -120,7 +120,12 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
     from smemcheck import rules
 
     reading = _read(paths, settings, _targets(paths, settings))
-    report = replace(reading.report, sites=tuple(_sites(reading, paths, settings)))
+    found = list(_sites(reading, paths, settings))
+    report = replace(
+        reading.report,
+        sites=tuple(one for one in found if isinstance(one, Site)),
+        problems=(*reading.report.problems, *(one for one in found if isinstance(one, Problem))),
+    )
     return replace(report, findings=rules.findings(report, settings))
 
 
@@ -176,7 +181,7 @@ def _sites(
     settings: Settings,
     recorded: Sequence[Any] = (),
     kept: Collection[str] = (),
-) -> Iterator[Site]:
+) -> Iterator[Site | Problem]:
     """All sites as they are found: the autotuned ones, those that are launched without, those that recorded lines name."""
     found, project, targets = reading.report.sites, reading.project, reading.report.targets
     with_launches = settings.launches and not any(file.names_configs for file in recorded)
@@ -188,9 +193,9 @@ def _sites(
     if with_launches:
         from smemcheck.specialize import launch_sites
 
-        for site in launch_sites(project, paths, targets, settings, found, kept):
-            found += (site,)
-            yield site
+        for one in launch_sites(project, paths, targets, settings, found, kept):
+            found += (one,) if isinstance(one, Site) else ()
+            yield one
     if recorded:
         from smemcheck.specialize.recorded_sites import recorded_sites
 
@@ -214,14 +219,18 @@ def _specialized(
     from smemcheck.specialize import forget_launches, specialize
     from smemcheck.specialize.recorded import assign
 
-    sites: Iterable[Site] = _sites(reading, paths, settings, lines, kept)
+    found: Iterable[Site | Problem] = _sites(reading, paths, settings, lines, kept)
     assigned = None
     if lines:  # a line goes to the site that is most like it, of all
-        sites = tuple(sites)
-        assigned = assign(sites, lines)
+        found = tuple(found)
+        assigned = assign([one for one in found if isinstance(one, Site)], lines)
     report = replace(reading.report, sites=())
     rows: list[Row] = []
-    for index, site in enumerate(sites):
+    for site in found:
+        if isinstance(site, Problem):
+            report = replace(report, problems=(*report.problems, site))
+            continue
+        index = len(report.sites)
         entries = assigned.by_site[index] if assigned else ()
         answers = guarded(site, specialize, site, reading.project, settings, entries)
         answers = (answers,) if isinstance(answers, Unknown) else answers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smemcheck.config import Settings
-from smemcheck.errors import UsageError
+from smemcheck.errors import UsageError, defect
 from smemcheck.model import (
     Config,
     Job,
@@ -100,6 +100,4 @@ def guarded(site: Site, stage: Callable[..., Any], *arguments: Any) -> Any:
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the other kernels' results must not be lost
-        return Unknown(
-            f"internal error of smemcheck ({type(error).__name__}: {error}), please report it", site.position
-        )
+        return Unknown(defect(error), site.position)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from smemcheck.config import Settings
+from smemcheck.errors import defect
 from smemcheck.model import Position, Problem, Site, SiteKind, Target
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
@@ -58,8 +59,7 @@ def read_sites(
             try:
                 _read_file(analysis, path, root, sites, problems)
             except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
-                reason = f"internal error of smemcheck ({type(error).__name__}: {error}), please report it"
-                problems.append(Problem(reason, Position(path, 1)))
+                problems.append(Problem(defect(error), Position(path, 1)))
     told = with_list_changes(analysis.project, _with_cache_variable(sites, settings), seen)
     return SourceReading(told, tuple(problems), tuple(seen), analysis)
 

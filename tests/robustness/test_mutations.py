@@ -86,6 +86,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mutated")
 
 
+def test_a_decorator_whose_function_is_gone(folder: Path) -> None:
+    text = """
+import triton
+import triton.language as tl
+
+CONFIGS = [triton.Config({}, num_warps=4)]
+
+@triton.jit
+def copy(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i))
+
+@triton.autotune(configs=CONFIGS, key=["n"])
+    y = torch.empty_like(x)
+    copy[(1,)](x, y, BLOCK=64)
+"""
+    judge(folder, text)
+
+
 @_FEW
 @given(text=mutated())
 def test_a_mutated_fixture(folder: Path, text: str) -> None:

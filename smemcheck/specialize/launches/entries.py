@@ -133,8 +133,9 @@ class Callers:
             for statement in self._look(alias):
                 module = statement.module
                 here = module is entry.module or module.path in seen or alias != name or statement in attributes
-                if statement.kind in ("def", "class") and here and (module.path, statement.index) != entry.key:
-                    yield Entry(module, statement)
+                caller = self.entries.get((module.path, statement.index))  # none where a decorator has no definition
+                if caller is not None and here and caller.key != entry.key:
+                    yield caller
 
     def _holders(self, module: Module, statement: Statement, name: str) -> list[str]:
         """Variables of a module that hold a definition: itself, or a list or table with it, or what is made of that."""
@@ -154,9 +155,12 @@ class Callers:
         for statement in module.statements:
             name = re.search(r"custom_op\(\s*(['\"][^'\"]+['\"])", statement.decorator_text)
             of_name = name is not None and name[1] in registration.text
-            if of_name or registration.text.startswith(f"{statement.defined_name}.register_autograd("):
+            entry = self.entries.get((module.path, statement.index))
+            if entry is not None and (
+                of_name or registration.text.startswith(f"{statement.defined_name}.register_autograd(")
+            ):
                 self._looked.add(statement.defined_name or "")
-                yield Entry(module, statement)
+                yield entry
 
     def _applies(self, key: tuple[str, int]) -> bool:
         """Whether a function wraps an autograd function: users call it, whatever else does."""

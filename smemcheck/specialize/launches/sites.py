@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from smemcheck.config import Settings
-from smemcheck.model import Config, Site, Target, Unknown
+from smemcheck.errors import defect
+from smemcheck.model import Config, Position, Problem, Site, Target, Unknown
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
 from smemcheck.source.freeze import posix
@@ -84,10 +85,10 @@ def launch_sites(
     settings: Settings,
     known: Sequence[Site],
     kept: Collection[str] = (),
-) -> Iterator[Site]:
+) -> Iterator[Site | Problem]:
     """Every kernel that is launched and that no autotuner is put around. ``known`` are the autotuned ones.
 
-    ``kept`` are files whose sites are known from an earlier run: theirs are left out.
+    A defect of ours costs one of them, and is a problem of the report. ``kept`` are files whose sites are known from an earlier run: theirs are left out.
     """
     seen = {(site.position.path, site.position.line) for site in known}
     for root in dict.fromkeys(roots):
@@ -95,10 +96,16 @@ def launch_sites(
         for module in modules_that_may_launch(project, paths):
             for statement in module.statements:
                 key = (posix(module.path), statement.definition_line)
-                if key in seen or not _is_plain_kernel(project, root, settings, module, statement):
+                if key in seen:
                     continue
-                seen.add(key)
-                site = _site(project, settings, root, targets, module, statement)
+                try:
+                    if not _is_plain_kernel(project, root, settings, module, statement):
+                        continue
+                    seen.add(key)
+                    site = _site(project, settings, root, targets, module, statement)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the other kernels' results must not be lost
+                    yield Problem(defect(error), Position(*key))
+                    continue
                 if site is not None:
                     yield site
 
@@ -108,11 +115,19 @@ def configured(project: Analysis, settings: Settings, sites: Sequence[Site]) -> 
     for site in sites:
         if _is_unlisted(site):
             launches_of(project, site.root, settings).listed.add((site.position.path, site.position.line))
-    return tuple(_configured(project, settings, site) if _is_unlisted(site) else site for site in sites)
+    return tuple(_guarded(project, settings, site) if _is_unlisted(site) else site for site in sites)
 
 
 def _is_unlisted(site: Site) -> bool:
     return bool(site.answers) and all(isinstance(answer.configs, Unknown) for answer in site.answers.values())
+
+
+def _guarded(project: Analysis, settings: Settings, site: Site) -> Site:
+    try:
+        return _configured(project, settings, site)
+    except Exception as error:  # noqa: BLE001 - as above
+        unknown = Unknown(defect(error), site.position)
+        return replace(site, answers={name: replace(one, configs=unknown) for name, one in site.answers.items()})
 
 
 def _configured(project: Analysis, settings: Settings, site: Site) -> Site:

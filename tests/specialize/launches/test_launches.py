@@ -9,6 +9,7 @@ from smemcheck.config import ParameterValues, Settings
 from smemcheck.model import Dtype, SiteKind
 from smemcheck.rules.devices import resolve_target
 from smemcheck.specialize import bind, configured, launch_sites, specialize
+from smemcheck.specialize.launches import sites
 
 SM_90 = resolve_target("sm_90")
 
@@ -230,6 +231,22 @@ def test_its_specialisations_carry_their_config(fixed):
     first = specialize(site, project, Settings(), ())[0]
     assert (first.config.num_warps, dict(first.constexprs)["BLOCK"]) == (8, 1024)
     assert types_of(first)["y"] == "*fp16"
+
+
+def test_a_defect_of_ours_costs_one_kernel(read, tmp_path, monkeypatch):
+    _, project = read(FIXED + FIXED.replace("scale", "other"))
+    find = sites.launches_by_target
+
+    def broken(project, root, settings, path, name, line):
+        if name == "scale":
+            raise ZeroDivisionError("division by zero")
+        return find(project, root, settings, path, name, line)
+
+    monkeypatch.setattr(sites, "launches_by_target", broken)
+    problem, site = launch_sites(project, [str(tmp_path)], [SM_90], Settings(), ())
+    assert "internal error of smemcheck (ZeroDivisionError: division by zero)" in problem.message
+    assert problem.position.line == 7
+    assert site.kernel_name == "other"
 
 
 FACTORY = """
