@@ -108,7 +108,7 @@ def _bind(interpreter: Interpreter, found: Any, instance: Any, cls: UserClass, p
         if found.qualifier in ("property", "cached_property") and instance is not None:
             result = interpreter.call(BoundMethod(found, instance), [], {}, place)
             if found.qualifier == "cached_property" and isinstance(instance, Instance):
-                instance.attributes[found.name] = result
+                interpreter.set_attribute(instance.attributes, found.name, result)
             return result
         return BoundMethod(found, instance) if instance is not None else found
     return found

@@ -53,7 +53,7 @@ def define_class(interpreter: Interpreter, node: cst.ClassDef, frame: Frame) -> 
     elif paths & _RECORDS or any(isinstance(base, UserClass) and base.kind == "dataclass" for base in bases):
         cls.kind = "dataclass" if paths & _RECORDS else ""
     for value in inner.locals.values():
-        if isinstance(value, UserFunction) and value.owner is None:
+        if isinstance(value, UserFunction) and value.owner is None and value.parent is inner:
             value.owner = cls
     result: Any = cls
     for decorator in reversed(node.decorators):

@@ -70,6 +70,27 @@ def makes_container(statement: Statement) -> bool:
     )
 
 
+def has_constant_defaults(statement: Statement) -> bool:
+    """Whether the defaults of a ``def`` are numbers, texts and names of constants, so that making it evaluates nothing."""
+    try:
+        node = statement.header.tree.body[0]
+    except SyntaxProblem:
+        return False
+    assert isinstance(node, cst.FunctionDef)
+    parameters = node.params
+    every = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
+    return all(one.default is None or _is_constant(one.default) for one in every)
+
+
+def _is_constant(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        node = node.expression
+        return isinstance(node, (cst.Integer, cst.Float))
+    if isinstance(node, cst.Name):
+        return node.value in ("None", "True", "False")
+    return isinstance(node, (cst.Integer, cst.Float, cst.SimpleString))
+
+
 class _Imports(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()

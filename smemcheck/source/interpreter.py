@@ -11,14 +11,16 @@ of the analysed source.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
 from smemcheck.model import Target
+from smemcheck.source.memo import Memo
 from smemcheck.source.values import (
     Blocked,
     BoundMethod,
@@ -43,11 +45,13 @@ from smemcheck.source.values import (
 )
 
 if TYPE_CHECKING:
+    from smemcheck.source.lasting import Kept
     from smemcheck.source.module import Module
-    from smemcheck.source.namespace import Kept, Namespace
+    from smemcheck.source.namespace import Namespace
     from smemcheck.source.project import Project
 
 
+_ABSENT = object()
 _RECURSION = 12_000  # the evaluator's own frames for modules that import each other in a long chain
 
 
@@ -60,6 +64,9 @@ class Limits:
     made: int = 20_000_000
     depth: int = 48
     paths: int = 32
+
+
+_APART = Limits(paths=16)  # of questions that are asked apart, for all runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +102,44 @@ class Path:
     consulted_target: bool = False
 
 
-@dataclass(slots=True)
 class Memory:
-    """What one question leaves for the next, by file and statement: what no path changes, and what was explored."""
+    """What one question leaves for the next: what statements bind, by file and statement.
 
-    kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
-    explored: set[tuple[str, int]] = field(default_factory=set)
+    ``limits`` are those of the questions that are asked for it, whoever asks.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.statements: Memo[Kept | None] = Memo()
+        # By identity, the attributes of what is kept: what a run sets of them is put back when it ends.
+        self._attributes: dict[int, dict[str, Any]] = {}
+
+    def share(self, value: Any) -> None:
+        """Note that more than one run has a value."""
+        from smemcheck.source.lasting import attributes_in
+
+        self._attributes |= {id(one): one for one in attributes_in(value)}
+
+    def keep(self, kept: Kept) -> Kept:
+        """Note that more than one run has what a statement bound."""
+        for value in kept.names.values():
+            self.share(value)
+        return kept
+
+    def keeps(self, attributes: dict[str, Any]) -> bool:
+        """Whether they are those of something that more than one run has."""
+        return id(attributes) in self._attributes
 
 
 class Interpreter:
     """One run along one path. ``script`` says which side to take at the first unknown conditions; later ones take the true side."""
 
-    def __init__(
-        self, project: Project, world: World, script: list[bool], limits: Limits, memory: Memory | None = None
-    ) -> None:
+    def __init__(self, project: Project, world: World, script: list[bool], limits: Limits, memory: Memory) -> None:
         self.project = project
         self.world = world
         self.limits = limits
         self.script = script
-        self.memory = memory or Memory()
+        self.memory = memory
         self.conditions: list[Condition] = []
         self.steps = 0
         self.last_step = limits.steps  # the next one is one too many
@@ -133,6 +159,7 @@ class Interpreter:
         self.questions: dict[str, Obstacle] = {}  # by subject: one unknown each, so that a path stays consistent
         self.environment: dict[Any, Any] = dict(world.environment)
         self.patched: dict[tuple[str, str], Any] = {}  # attributes that the program set on external objects
+        self._set: list[tuple[dict[str, Any], str, Any]] = []  # attributes of what other runs have too, as they were
         self._decided: dict[int, tuple[Obstacle, bool]] = {}
         self._derived: dict[tuple[Any, ...], tuple[Obstacle, Obstacle]] = {}
 
@@ -194,9 +221,43 @@ class Interpreter:
         return choice.values[-1]
 
     def explore(self, question: Callable[[Interpreter], Any]) -> list[Path]:
-        """Run a question of its own, along all its paths, with half as many allowed."""
-        limits = replace(self.limits, paths=max(self.limits.paths // 2, 8))
-        return Evaluator(self.project, self.world, limits, self.memory).paths(question)
+        """Run a question of its own, along all its paths, within the limits that such questions have."""
+        with self.set_aside():
+            return Evaluator(self.project, self.world, self.memory.limits, self.memory).paths(question)
+
+    # ------------------------------------------------------------------------------------------- what others have
+
+    def set_attribute(self, attributes: dict[str, Any], name: str, value: Any) -> None:
+        """Set one of the attributes of a definition. What other runs have too is as it was when this run ends."""
+        if self.memory.keeps(attributes):
+            self._set.append((attributes, name, attributes.get(name, _ABSENT)))
+        attributes[name] = value
+
+    def restore(self) -> None:
+        """Put back what this run set of what other runs have too. What the run says is known by then."""
+        self._exchange(reversed(self._set))
+        self._set.clear()
+
+    @contextlib.contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """As if this run had set nothing of what other runs have too, while something is asked that is no part of it."""
+        changed = self._exchange(reversed(self._set))
+        try:
+            yield
+        finally:
+            self._exchange(reversed(changed))
+
+    @staticmethod
+    def _exchange(values: Iterable[tuple[dict[str, Any], str, Any]]) -> list[tuple[dict[str, Any], str, Any]]:
+        """Give attributes these values; those that they had."""
+        before = []
+        for attributes, name, value in values:
+            before.append((attributes, name, attributes.get(name, _ABSENT)))
+            if value is _ABSENT:
+                attributes.pop(name, None)
+            else:
+                attributes[name] = value
+        return before
 
     def truth(self, value: Any, place: Place | None) -> bool:
         """The truth of a value, as ``bool()`` would give it; an unknown is decided by the path."""
@@ -251,6 +312,17 @@ class Interpreter:
         return call_value(self, function, Call(self, arguments, keywords, place, open_))
 
 
+@contextlib.contextmanager
+def nested_deeply() -> Iterator[None]:
+    """While the evaluator runs, which calls itself for all that is nested in the source."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluator:
     """Answers questions about one project as seen on one target."""
@@ -258,16 +330,12 @@ class Evaluator:
     project: Project
     world: World
     limits: Limits = Limits()
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory = field(default_factory=lambda: Memory(_APART))
 
     def paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         """Run ``question`` along every path, up to the limit; the last path says so when there were more."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _RECURSION))
-        try:
+        with nested_deeply():
             return self._paths(question)
-        finally:
-            sys.setrecursionlimit(limit)
 
     def _paths(self, question: Callable[[Interpreter], Any]) -> list[Path]:
         script: list[bool] = []
@@ -303,6 +371,8 @@ class Evaluator:
             path.obstacle = Obstacle("the source is nested too deeply")
         except MemoryError:
             path.obstacle = Obstacle("evaluating it takes more memory than there is")
+        finally:
+            interpreter.restore()
         del script[len(interpreter.conditions) :]
         path.conditions = tuple(interpreter.conditions)
         path.tuners = interpreter.tuners

@@ -9,34 +9,38 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
 
 from smemcheck.source.definitions import define_function
-from smemcheck.source.effects import binders, binds, makes_container, may_change, mentioning_or_calling, touched
+from smemcheck.source.effects import (
+    binders,
+    binds,
+    has_constant_defaults,
+    makes_container,
+    may_change,
+    mentioning_or_calling,
+    touched,
+)
 from smemcheck.source.imports import dotted, resolve
 from smemcheck.source.interpreter import Interpreter, Path
+from smemcheck.source.lasting import Fresh, Kept, cannot_change, is_same, keeps_state
 from smemcheck.source.module import Module, Statement, SyntaxProblem
 from smemcheck.source.statements import execute
 from smemcheck.source.values import (
     Blocked,
-    Builtin,
     Choice,
     ConfigValue,
     Deferred,
     External,
     Frame,
     Instance,
-    KernelValue,
     ModuleValue,
     Obstacle,
     Place,
     Raised,
-    Silent,
     TunerValue,
-    UserClass,
     UserFunction,
 )
 
@@ -169,18 +173,10 @@ class Namespace:
         choice between unchanging values, is kept for later questions too. The rest is run here, on this path.
         """
         self._executed.add(index)
-        interpreter, key = self.interpreter, (self.module.path, index)
-        memory = interpreter.memory
-        kept = memory.kept.get(key)
-        if kept is None and key not in memory.explored and not self._is_plain(index):
-            memory.explored.add(key)  # before it is: inside its own exploration a statement is simply run
-            kept = self._explored(index)
-            if kept is not None:
-                memory.kept[key] = kept
+        interpreter = self.interpreter
+        kept = self._kept(index)
         if kept is None:
             names = self._run_now(index)
-            if self._is_plain(index) and all(map(cannot_change, names.values())):
-                memory.kept[key] = Kept(names, False, ())
         else:
             names = kept.names
             interpreter.consulted_target = interpreter.consulted_target or kept.consulted_target
@@ -189,10 +185,24 @@ class Namespace:
         for name, value in names.items():
             self._bound[(name, index)] = value.again() if isinstance(value, Fresh) else value
 
-    def _is_plain(self, index: int) -> bool:
-        """Whether running the statement evaluates next to nothing: a definition without decorators, an import."""
-        statement = self.module.statements[index]
-        return statement.kind in ("import", "from") or (statement.kind == "def" and not statement.decorated)
+    def _kept(self, index: int) -> Kept | None:
+        """What a statement binds whoever asks; ``None`` where it has to be run."""
+        memory, key = self.interpreter.memory, (self.module.path, index)
+        if memory.statements.meets(key):  # inside its own exploration a statement is simply run
+            return None
+        return memory.statements.answer(key, lambda: self._plain(index) or self._explored(index))
+
+    def _plain(self, index: int) -> Kept | None:
+        """What a definition binds that evaluates nothing: without decorators, its defaults constants."""
+        interpreter, statement = self.interpreter, self.module.statements[index]
+        if statement.kind != "def" or statement.decorated or not has_constant_defaults(statement):
+            return None
+        steps, interpreter.steps = interpreter.steps, 0  # it costs the same whoever is the first to ask
+        try:
+            names = run_statement(interpreter, statement, Frame(None, self.module, {}, None, "module"))  # type: ignore[arg-type]
+        finally:
+            interpreter.steps = steps
+        return interpreter.memory.keep(Kept(names, False, ()))
 
     def _run_now(self, index: int) -> dict[str, Any]:
         interpreter, statement = self.interpreter, self.module.statements[index]
@@ -229,8 +239,9 @@ class Namespace:
         every = dict.fromkeys(name for path in finished for name in path.value)
         if not every:
             return None
+        keep = self.interpreter.memory.keep
         if stopped is not None:  # too many combinations, or one that could not be followed: nothing can be said for all
-            return Kept({name: stopped.again() for name in every}, consulted, ())
+            return keep(Kept({name: stopped.again() for name in every}, consulted, ()))
         names = {name: _over_paths(name, finished) for name in every}
         if len(finished) == 1 and makes_container(self.module.statements[index]):
             for name in [name for name, value in names.items() if value is _CHANGEABLE]:
@@ -238,7 +249,7 @@ class Namespace:
                     names[name] = Fresh(type(finished[0].value[name]), elements)
         if all(value is _CHANGEABLE for value in names.values()):
             return None
-        return Kept(names, consulted, tuple(dict.fromkeys(note for path in paths for note in path.notes)))
+        return keep(Kept(names, consulted, tuple(dict.fromkeys(note for path in paths for note in path.notes))))
 
     def _apply_changes(self, name: str, since: int, time: int) -> Obstacle | None:
         """Run the statements between a name's binding and ``time`` that change its object, with those that read it before.
@@ -337,47 +348,10 @@ class Namespace:
         return ModuleValue(module) if module is not None else External(dotted(node.module))
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """A container that a statement makes anew whenever it is run, always with the same unchanging elements."""
-
-    cls: type
-    elements: tuple[Any, ...]
-
-    def again(self) -> Any:
-        """One more, as running the statement would make it."""
-        made: Any = self.cls(self.elements)
-        return made
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a statement bound, and what running it told of the world."""
-
-    names: dict[str, Any]
-    consulted_target: bool
-    notes: tuple[str, ...]
-
-
 _ABSENT = object()
 _CHANGEABLE = (
     object()
 )  # a container or object that differs from path to path: reading it runs the statement on this path
-
-
-def is_same(left: Any, right: Any) -> bool:
-    """Whether two unchanging values are the same to every question: equal data of the same type, or one object."""
-    if left is right:
-        return True
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(map(is_same, left, right))
-    if isinstance(left, (bool, int, float, str, bytes, frozenset, External, Silent, Deferred)):
-        return type(left) is type(right) and bool(left == right)
-    if isinstance(left, ModuleValue) and isinstance(right, ModuleValue):
-        return left.module is right.module
-    if isinstance(left, Builtin) and isinstance(right, Builtin):
-        return left.function is right.function
-    return isinstance(left, Obstacle) and isinstance(right, Obstacle) and left.reason == right.reason
 
 
 def _over_paths(name: str, paths: list[Path]) -> Any:
@@ -406,33 +380,6 @@ def _cause(path: Path) -> Obstacle:
     reasons = list(dict.fromkeys(condition.obstacle.reason for condition in path.conditions))
     place = path.conditions[-1].obstacle.place if path.conditions else None
     return Obstacle(" and ".join(reasons[-2:]) or "something that is not known", place)
-
-
-def keeps_state(function: UserFunction) -> bool:
-    """Whether one call of a function can change what the next one gives: mutable defaults, ``nonlocal``."""
-    if function.parent is not None and "nonlocal " in function.unit.text:
-        return True
-    return any(isinstance(default, (list, dict, set)) for default in function.defaults.values())
-
-
-def cannot_change(value: Any) -> bool:
-    """Whether a value is the same for every question: immutable, or a definition at a module's top level."""
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(cannot_change, value))
-    if isinstance(value, UserFunction):
-        return value.parent is None and not value.attributes and all(map(cannot_change, value.defaults.values()))
-    if isinstance(value, UserClass):
-        return all(
-            cannot_change(v)
-            or (isinstance(v, UserFunction) and all(map(cannot_change, v.defaults.values())))
-            or (isinstance(v, Instance) and v.cls is value)
-            for v in value.namespace.values()
-        )
-    if isinstance(value, KernelValue):
-        return cannot_change(value.function)
-    return value is None or isinstance(
-        value, (bool, int, float, str, bytes, External, ModuleValue, Silent, Builtin, Obstacle, Deferred)
-    )
 
 
 def run_statement(interpreter: Interpreter, statement: Statement, frame: Frame) -> dict[str, Any]:

@@ -8,7 +8,7 @@ make kernels when they are called: those are run with unknown arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -139,17 +139,23 @@ def _explore(evaluator: Evaluator, statement: Statement, function: str | None, f
         made = [_freeze_tuner(interpreter, tuner) for tuner in interpreter.tuners]
         return [one for one in made if one is not None]
 
-    # What makes tuners is run on each path of a question anyway, so it is not explored apart before.
-    explored, key = evaluator.memory.explored, (statement.module.path, statement.index)
-    is_first = key not in explored
-    explored.add(key)
-    paths = evaluator.paths(question)
-    if is_first and not any(path.tuners for path in paths):
-        explored.discard(key)
+    paths = _paths(evaluator, statement, question) if function is None else evaluator.paths(question)
     found.consulted_target = found.consulted_target or any(path.consulted_target for path in paths)
     for path in paths:
         found.notes.extend(note for note in path.notes if note not in found.notes)
     return _merge(paths)
+
+
+def _paths(evaluator: Evaluator, statement: Statement, question: Callable[[Interpreter], list[_Found]]) -> list[Path]:
+    """The paths of running a statement. What makes tuners is run on each path of a question anyway, and not explored before."""
+    statements, key = evaluator.memory.statements, (statement.module.path, statement.index)
+    if statements.known(key):
+        return evaluator.paths(question)
+    with statements.asking(key):
+        paths = evaluator.paths(question)
+    if any(path.tuners for path in paths):
+        statements.put(key, None)
+    return paths
 
 
 def _tunes_inside(text: str) -> bool:

@@ -97,7 +97,7 @@ def set_attribute(interpreter: Interpreter, owner: Any, name: str, value: Any, p
             else:
                 interpreter.call(BoundMethod(method, owner), [name, value], {}, place)
                 return
-        owner.attributes[name] = value
+        interpreter.set_attribute(owner.attributes, name, value)
     elif isinstance(owner, ConfigValue):
         if name not in ConfigValue.__slots__:
             return
@@ -105,9 +105,9 @@ def set_attribute(interpreter: Interpreter, owner: Any, name: str, value: Any, p
     elif isinstance(owner, TunerValue):
         owner.attributes[name] = value
     elif isinstance(owner, UserClass):
-        owner.namespace[name] = value
+        interpreter.set_attribute(owner.namespace, name, value)
     elif isinstance(owner, UserFunction):
-        owner.attributes[name] = value
+        interpreter.set_attribute(owner.attributes, name, value)
     elif isinstance(owner, ModuleValue):
         interpreter.namespace(owner.module).set(name, value)
     elif isinstance(owner, Obstacle):

@@ -62,6 +62,7 @@ class ExampleInterpreter(Interpreter):
     ) -> None:
         super().__init__(project, world, [], LIMITS, memory)
         self.remembered = remembered
+        self.copies: dict[int, tuple[Any, Any]] = {}  # of remembered tuners, which a run may change
         self.plan = plan
         self.hints = hints
         self.chosen = dict(plan.choices)
@@ -84,9 +85,12 @@ class ExampleInterpreter(Interpreter):
     def namespace(self, module: Module) -> Namespace:
         found = self.namespaces.get(module.path)
         if found is None:
-            found = RememberingNamespace(self, module, self.remembered, lambda: len(self.choices))
-            self.namespaces[module.path] = found
+            found = self.namespaces[module.path] = RememberingNamespace(self, module)
         return found
+
+    def apart(self) -> ExampleInterpreter:
+        """A run of no entry, for what is the same in all runs."""
+        return ExampleInterpreter(self.project, self.world, self.memory, Plan(), self.hints, self.remembered)
 
     def callers_dtype(self, group: str, name: str) -> CallersDtype:
         """The dtype that this run's plan gives tensors of a group."""
@@ -202,7 +206,9 @@ class ExampleInterpreter(Interpreter):
     def ended_by(self, exception: Exception) -> None:
         """Note the exception that ended the run."""
         place = exception.obstacle.place if isinstance(exception, Blocked) else getattr(exception, "place", None)
-        where: Hashable = id(place.node) if isinstance(place, Place) else place
+        where: Hashable = place
+        if isinstance(place, Place):
+            where = place.unit.module.path, place.unit.line, id(place.node)
         self.failed = True
         self.end = type(exception), str(exception), where, len(self.launches)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import heapq
 import itertools
@@ -12,7 +13,9 @@ from dataclasses import replace
 
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import files_of_tests, python_files
-from smemcheck.source.interpreter import Memory
+from smemcheck.source.interpreter import Memory, nested_deeply
+from smemcheck.source.lasting import own
+from smemcheck.source.memo import Memo
 from smemcheck.source.module import Module
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.alternatives import sizes_beyond
@@ -145,9 +148,9 @@ class Launches:
 
     def _begin(self) -> None:
         """Know nothing of the source but its text: no tree, and nothing that was evaluated."""
-        self.memory = Memory()
+        self.memory = Memory(LIMITS)
         self.hints = Hints()
-        self.remembered: Remembered = {}
+        self.remembered: Remembered = Memo()
         self._releases = self.project.held.releases
 
     def _make_room(self) -> None:
@@ -163,10 +166,15 @@ class Launches:
 
     def of(self, path: str, name: str, line: int) -> list[Recorded]:
         """The launches of the kernel whose ``def`` stands on ``line``, plainest first."""
-        self.consulted_target = False
+        explorations = list(self._explorations(path, name, line))
+        self.consulted_target = any(explored.consulted_target for explored in explorations)
+        found = [one for explored in explorations for one in explored.found.get((path, line), ())]
+        return self._with_other_dimensions(sorted(found, key=lambda one: one.effort))
+
+    def _explorations(self, path: str, name: str, line: int) -> Iterator[Exploration]:
+        """What was found from each entry that may lead to the kernel."""
         kinds: set[Hashable] = set()
         built = False  # by modules as users make them: what inner functions might be called with besides is invented
-        found: list[Recorded] = []
         for entry, outermost in self.callers.reaching(path, name, line):
             if len(kinds) >= ENOUGH and not outermost:
                 break
@@ -177,11 +185,9 @@ class Launches:
                 self._make_room()
                 explored = self._explored[entry.key, outermost] = Exploration(entry, outermost)
                 self._explore(explored)
-            self.consulted_target |= explored.consulted_target
             kinds |= explored.kinds.get((path, line), set())
             built |= entry.builds and (path, line) in explored.kinds
-            found += explored.found.get((path, line), [])
-        return self._with_other_dimensions(sorted(found, key=lambda one: one.effort))
+            yield explored
 
     def _with_other_dimensions(self, found: list[Recorded]) -> list[Recorded]:
         """The launches, those of each further kind with another dimension first, so that few specialisations show many.
@@ -220,7 +226,9 @@ class Launches:
         changed = replace(plan, sizes=replace(plan.sizes, dimension=dimension, values=values))
         if changed not in exploration.resized:
             self._make_room()
-            exploration.resized[changed] = self._kept(self._run(exploration, changed))
+            # What it meets is its own: which kernel asks for it first tells nothing of the others.
+            apart = replace(exploration, solved=dict(exploration.solved))
+            exploration.resized[changed] = self._kept(self._run(apart, changed))
         kinds = launch.kinds(plan)
         for other in exploration.resized[changed]:
             shown = not values or values in other.arguments.values()
@@ -297,7 +305,8 @@ class Launches:
         interpreter = self._interpreter(Plan())
         name = entry.statement.defined_name or ""
         try:
-            found = cases_of(interpreter.namespace(entry.module).lookup(name))
+            with _running(interpreter):
+                found = cases_of(interpreter.namespace(entry.module).lookup(name))
         except (KeyError, Raised, Blocked, RecursionError):
             return ()
         return found or ([{}] if name.startswith("test") else ())
@@ -346,9 +355,10 @@ class Launches:
     def _run_once(self, exploration: Exploration, plan: Plan) -> ExampleInterpreter:
         interpreter = self._interpreter(plan)
         if plan.case is not None:
-            interpreter.case = exploration.cases[plan.case]
+            interpreter.case = own(exploration.cases[plan.case], interpreter.copies)
         try:
-            start(interpreter, exploration.entry)
+            with _running(interpreter):
+                start(interpreter, exploration.entry)
         except (Raised, Blocked, RecursionError) as exception:  # launches made before that point count
             interpreter.ended_by(exception)
         except (
@@ -401,6 +411,16 @@ class Launches:
                 return
             exploration.said[said] = recorded.effort
         exploration.found[key].append(recorded)
+
+
+@contextlib.contextmanager
+def _running(interpreter: ExampleInterpreter) -> Iterator[None]:
+    """While an example run is made."""
+    with nested_deeply():
+        try:
+            yield
+        finally:
+            interpreter.restore()
 
 
 def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
