@@ -3,16 +3,18 @@
 The evaluator reads a statement because a name was looked up, in the text of another statement that it read. So whatever it
 may touch is found by names alone, without regard to which of them are really looked up. Exceptions are noted while it works:
 names that are computed, lists that are changed in place (:attr:`~smemcheck.source.module.Module.is_indivisible`). Of a
-function nobody looked into, the decorators and the signature are all that was read. The body of a kernel is read where
-another kernel calls it, not where it is launched.
+function nobody looked into, the decorators and the signature are all that was read. The body of a kernel is read where it
+is part of one that is compiled, not where it is launched.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
+from smemcheck.model import Position
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.project import Project
 from smemcheck.source.roles import Role, Roles, aliases
@@ -88,14 +90,18 @@ class Closures:
                     for name in names:
                         self._binders.setdefault(name, []).append((outlined, index))
 
-    def of_source(self, own: str, files: Iterable[str]) -> Mapping[str, Extent]:
+    def of_source(self, own: str, files: Iterable[str], slices: Iterable[Position] | None) -> Mapping[str, Extent]:
         """What the kernels in the file ``own`` rest on, their launches apart.
 
-        ``files`` are all that the file led to; the names in it are looked up nowhere else.
+        ``files`` are all that the file led to; the names in it are looked up nowhere else. ``slices`` are where the functions
+        start that the kernels are made of; ``None`` where that is not known of each kernel.
         """
         walk = _Walk(self._modules, self._binders, files)
         if own in self._modules:
-            walk.own(self._modules[own])
+            walk.own(self._modules[own], slices is None)
+        for position in slices or ():
+            if position.path in self._modules:
+                walk.slice(self._modules[position.path], position.line)
         walk.go()
         return {**walk.extents(), own: WHOLE}
 
@@ -153,17 +159,21 @@ class _Walk:
         for index in outlined.roles.always:
             self._found(outlined, index, False)
 
-    def own(self, outlined: _Outlined) -> None:
-        """Start from all statements of a file; imports and functions nobody looked into matter as far as they are mentioned."""
+    def own(self, outlined: _Outlined, device: bool) -> None:
+        """Start from all statements of a file; imports and functions nobody looked into matter as far as they are mentioned.
+
+        ``device``: it is not known which kernels are compiled, so what any statement mentions may be.
+        """
         for index, (role, _) in enumerate(outlined.roles.of):
-            statement = outlined.module.statements[index]
             if role is Role.FUNCTION:
-                if statement.decorated or makes_kernels(statement.text):
-                    self._whole(outlined, index, True)
-                else:
-                    self._found(outlined, index, False)
+                self._found(outlined, index, device)
             elif role not in _OF_TEXTS:
-                self._whole(outlined, index, makes_kernels(statement.text))
+                self._whole(outlined, index, device)
+
+    def slice(self, outlined: _Outlined, line: int) -> None:
+        """Start from a function that is compiled: the statement that the line is part of."""
+        starts = [statement.span.line for statement in outlined.module.statements]
+        self._whole(outlined, bisect_right(starts, line) - 1, False)
 
     def kernels(self, outlined: _Outlined) -> None:
         """Start from the kernels of a file as those see them that launch them."""
@@ -172,7 +182,7 @@ class _Walk:
             if statement.is_kernel:
                 self._found(outlined, index, False)
             elif role in (Role.FUNCTION, Role.CLASS) and "jit" in statement.text:
-                self._whole(outlined, index, True)
+                self._whole(outlined, index, False)
 
     def start(self, outlined: _Outlined, statement: Statement, names: Collection[str]) -> None:
         """Start from a statement that was found by what it mentions."""
@@ -201,7 +211,7 @@ class _Walk:
         elif role in _OF_TEXTS:
             self._texts[outlined.module.path] |= 2 << index
         else:
-            self._whole(outlined, index, device or "jit" in statement.text)
+            self._whole(outlined, index, device)
 
     def _whole(self, outlined: _Outlined, index: int, device: bool) -> None:
         path = outlined.module.path

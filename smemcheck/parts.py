@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from smemcheck.cache.launches import read, written
 from smemcheck.cache.reports import Basis, Kept
 from smemcheck.closure import WHOLE, Closures, makes_kernels, merged, rests_on_text
 from smemcheck.config import Settings
-from smemcheck.model import Report, Result, Site, SiteKind
+from smemcheck.model import Kernel, Position, Report, Result, Site, SiteKind
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.project import Project
@@ -72,8 +72,12 @@ def _together(starts: dict[str, _Start], found_in: Mapping[str, set[str]]) -> li
         apart = [one for one in groups if one.isdisjoint(group)]
         groups = [*apart, group.union(*(one for one in groups if one not in apart))]
     for group in groups:
-        parts = [[getattr(starts[path], one.name) for one in fields(_Start)] for path in group]
-        together = _Start(*(set().union(*sets) for sets in zip(*parts, strict=True)))
+        members = [starts[path] for path in group]
+        sets = ("names", "statements", "files", "launched", "modules", "changing", "slices")
+        together = _Start(
+            **{name: set().union(*(getattr(one, name) for one in members)) for name in sets},
+            is_sliced=all(one.is_sliced for one in members),
+        )
         starts.update(dict.fromkeys(group, together))
     return groups
 
@@ -115,7 +119,8 @@ class _Start:
     """What the part about a file comes from: the words that lead to its kernels, and statements that have one.
 
     ``files`` are those that the file itself led to, ``launched`` those that such statements led to; ``changing`` are files
-    that matter as a whole.
+    that matter as a whole. ``slices`` are where the functions start that its kernels are made of, unless that is not known of
+    each, and then it is not ``is_sliced``.
     """
 
     names: set[str]
@@ -124,6 +129,8 @@ class _Start:
     launched: set[str]
     modules: set[str]
     changing: set[str]
+    slices: set[Position]
+    is_sliced: bool
 
 
 def _start(
@@ -142,7 +149,10 @@ def _start(
     changed = {other for other in changing if lists and any(True for _ in changes_in(project, other, lists))}
     files, modules = project.reach({module.path, *changed})
     launched, more = project.reach({module.path, *(statement.module.path for statement in statements)})
-    return _Start(names | lists, statements, files, launched, modules | more, changed)
+    kernels = [answer.kernel for site in sites for answer in site.answers.values()]
+    slices = {function.position for kernel in kernels if isinstance(kernel, Kernel) for function in kernel.functions}
+    is_sliced = all(isinstance(kernel, Kernel) for kernel in kernels)
+    return _Start(names | lists, statements, files, launched, modules | more, changed, slices, is_sliced)
 
 
 def _basis(path: str, start: _Start, closures: Closures, known: Basis | None) -> Basis:
@@ -153,7 +163,8 @@ def _basis(path: str, start: _Start, closures: Closures, known: Basis | None) ->
     launched, leads = closures.of_launches(path, start.statements, names, start.launched)
     if known is not None:
         launched, leads = merged((launched, known.files)), {**known.leads, **leads}
-    files = merged((launched, closures.of_source(path, start.files), dict.fromkeys(start.changing, WHOLE)))
+    source = closures.of_source(path, start.files, start.slices if start.is_sliced else None)
+    files = merged((launched, source, dict.fromkeys(start.changing, WHOLE)))
     return Basis(files, names, modules, launched, leads)
 
 
