@@ -37,6 +37,11 @@ class Around:
     packed: tuple[str, ...]
     group: int
 
+    @property
+    def written(self) -> str:
+        """All of it as text, the same in every process."""
+        return repr((sorted(self.compared), self.texts, self.packed, self.group))
+
     def texts_of(self, name: str) -> list[str]:
         """The strings that a name is compared with."""
         return [text for other, text in self.texts if other == name.lower()]
