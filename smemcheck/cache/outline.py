@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from smemcheck.closure import WHOLE, Extent
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.roles import Role, Roles, changes_objects, declares_global
-from smemcheck.source.scan import identifiers
+from smemcheck.source.scan import identifiers, may_lead_to_launches
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,6 @@ def is_silent(text: str) -> bool:
 def outline_of(module: Module, roles: Roles | None = None, says: bool = False) -> Outline:
     """The outline of a module, with what it ``says`` if that is wanted."""
     from smemcheck.specialize.launches.around import around
-    from smemcheck.specialize.launches.search import may_lead_to_launches
 
     rows = []
     for statement, (role, names) in zip(module.statements, (roles or Roles(module)).of, strict=True):

@@ -39,6 +39,11 @@ def may_hold_tuner(data: bytes) -> bool:
     return b"triton" in data and b"tun" in data
 
 
+def may_lead_to_launches(data: bytes) -> bool:
+    """Whether a file's bytes can hold what leads to a launch."""
+    return (b"torch" in data or b"triton" in data) and b"import jax" not in data
+
+
 def count_kernels(data: bytes) -> int:
     """About how many kernels a file's bytes hold: how often a decorator's line in column one ends in ``jit``."""
     return sum(map(data.count, (b".jit\n", b"\n@jit\n", b".jit("))) if b"triton" in data else 0

@@ -17,10 +17,20 @@ from smemcheck.source.interpreter import Memory, nested_deeply
 from smemcheck.source.lasting import own
 from smemcheck.source.memo import Memo
 from smemcheck.source.module import Module
+from smemcheck.source.scan import may_lead_to_launches
 from smemcheck.source.values import Blocked, Raised
-from smemcheck.specialize.launches.alternatives import sizes_beyond
 from smemcheck.specialize.launches.cases import Case, cases_of
 from smemcheck.specialize.launches.condensed import condensed, key_of
+from smemcheck.specialize.launches.departures import (
+    FIRST_INPUTS,
+    FIRST_PLANS,
+    NUDGE,
+    beyond,
+    cost_of,
+    effective_part,
+    flips,
+    other_dtypes,
+)
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
 from smemcheck.specialize.launches.entries import Callers, Entry
 from smemcheck.specialize.launches.explorations import Exploration, Recorded
@@ -44,70 +54,11 @@ _RANKS = 4, 3, 2  # of tensors that the code does not tell the rank of, as they 
 _ALIKE = 2
 """Plans that ended at one place whatever the rank, after which other ranks are not tried for those that end there."""
 _INNER = 2.2  # how much later an inner function's launches come than those of a function that users call
-_SINGLE = "torch.float32"
 _DIMENSIONS = ((64, 0), (128, 0), (32, 0), (256, 0), (64, 128), (128, 256), (16, 0), (512, 0))
 """Of heads, as recorded launches have them, the most common first; then that of values where it is another one."""
 _IN_TURN = 4  # of these that further kinds of launches take
 _RESIZED = 16  # kinds of launches of a kernel that are shown with other dimensions
 _SHOWN = 8  # specialisations that a kernel has when the user does not say how many
-_TESTED = -1.0  # what a launch of a test costs: it is a real one
-_NUDGE = 0.001  # a cost that decides between launches of the same cost
-_WIDE = Sizes(dimension=128)
-_ONE = Sizes(batch=1)
-
-COSTS = {
-    "optional": 0.9,
-    "needed": 0.1,  # nothing is launched without it
-    "absent": 2.4,
-    "index": 1.0,
-    "flag": 1.5,
-    "output": 1.6,
-    "text": 1.4,
-    "value": 1.1,
-    "one": 2.0,
-    "dtype": 2.2,
-    "condition": 3.0,
-    "form": 1.0,
-    "packed": 0.8,
-    "bits": 0.8,
-    "all optional": 0.7,
-    "all flags": 2.2,
-    "wide": 0.9,
-    "batch of one": 1.5,
-    "one head": 2.6,
-    "one step": 3.0,
-    "single": 0.7,
-    "other index": 0.6,
-    "narrow": 1.6,
-    "mixed": 2.2,
-    "other label": 3.0,
-    "table": 0.8,
-    "other size": 2.3,
-    "other input": 0.6,
-}
-"""How unlikely each departure from the plainest example is: the negative logarithm of its odds, roughly."""
-
-_TOGETHER: tuple[tuple[frozenset[str], str, float], ...] = (
-    (frozenset({"index"}), "single", 0.7),  # sequences of several lengths are packed in models, which are 16-bit
-    (frozenset({"optional", "all optional"}), "output", -1.0),  # who gives a first state asks for the last one
-)
-"""Departures that go with another one: one of these, the other one, and what is added to the cost."""
-
-_PLANS: tuple[Plan, ...] = (
-    Plan(),
-    Plan(sizes=_WIDE, moves=("wide",)),
-    Plan(optional=True, moves=("all optional",)),
-    Plan(optional=True, flags=True, sizes=_WIDE, moves=("all optional", "all flags")),
-    Plan(indices=True, sizes=_ONE, moves=("index",)),
-    Plan(optional=True, indices=True, sizes=_ONE, moves=("all optional", "index")),
-    Plan(sizes=_ONE, moves=("batch of one",)),
-    Plan(sizes=Sizes(heads=1), moves=("one head",)),
-    Plan(sizes=Sizes(sequence=1), moves=("one step",)),
-)
-"""The first example runs. From each, single choices are changed, the likeliest first."""
-
-_INPUTS: tuple[Plan, ...] = (Plan(), Plan(sizes=Sizes(sequence=1), moves=("other input",)))
-"""The first runs of classes that make modules: of many rows and of one, as the modules are called with."""
 _MOST_BUILDER_RUNS = 10
 
 
@@ -209,7 +160,7 @@ class Launches:
                     other = self._resized(one, *_DIMENSIONS[at + 1])
                 if other is not None:
                     # Before the original where it takes its place, after all else of its cost where it is one more.
-                    made.append(replace(other, effort=one.effort - _NUDGE if step == 0 else one.effort + step * _NUDGE))
+                    made.append(replace(other, effort=one.effort - NUDGE if step == 0 else one.effort + step * NUDGE))
         return sorted([*made, *found], key=lambda one: one.effort)
 
     def _resized(self, recorded: Recorded, dimension: int, values: int) -> Recorded | None:
@@ -241,7 +192,9 @@ class Launches:
         serial = itertools.count()
         builds = exploration.entry.builds
         exploration.cases = self._cases(exploration.entry)
-        plans = [Plan(case=number) for number in range(len(exploration.cases))] or (_INPUTS if builds else _PLANS)
+        plans = [Plan(case=number) for number in range(len(exploration.cases))] or (
+            FIRST_INPUTS if builds else FIRST_PLANS
+        )
         queue: list[tuple[float, int, Plan, Hashable]] = [(cost_of(plan), next(serial), plan, None) for plan in plans]
         heapq.heapify(queue)
         kinds_of_choices: set[str] = set()
@@ -261,7 +214,7 @@ class Launches:
             _, _, plan, parent = heapq.heappop(queue)
             if core and not plan.choices:
                 plan = replace(plan, choices=core)
-            effective = _effective(plan, kinds_of_choices)
+            effective = effective_part(plan, kinds_of_choices)
             if effective in tried or not dead.isdisjoint(plan.choices):
                 continue
             tried.add(effective)
@@ -288,8 +241,8 @@ class Launches:
                 continue
             others = [
                 *self._dtypes_to_run(plan, interpreter),
-                *_flips(plan, interpreter),
-                *_beyond(plan, interpreter, builds),
+                *flips(plan, interpreter),
+                *beyond(plan, interpreter, builds),
             ]
             for other in others:
                 changed = other.choices != plan.choices
@@ -313,7 +266,7 @@ class Launches:
 
     def _dtypes_to_run(self, plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
         if interpreter.launches:
-            yield from (one for one, free in _other_dtypes(plan, interpreter) if not free)
+            yield from (one for one, free in other_dtypes(plan, interpreter) if not free)
 
     def _fitting(self, exploration: Exploration, plan: Plan) -> tuple[ExampleInterpreter, Plan]:
         """A run of the plan; when it raises, the same with tensors of other ranks, unless it is known that these end there too."""
@@ -385,7 +338,7 @@ class Launches:
         penalty = 0.0 if exploration.outermost else _INNER
         name = exploration.entry.statement.defined_name or ""
         outcome: list[Hashable] = []
-        variants = [plan, *(one for one, free in _other_dtypes(plan, interpreter) if free)]
+        variants = [plan, *(one for one, free in other_dtypes(plan, interpreter) if free)]
         for launch in self._kept(interpreter):
             key = (launch.kernel.path, launch.kernel.line)
             for number, variant in enumerate(variants):
@@ -428,80 +381,6 @@ def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
     names = ("dimension", "sequence", "heads", "groups", "batch")
     changes = {name: solved[getattr(sizes, name)] for name in names if getattr(sizes, name) in solved}
     return replace(sizes, **changes)
-
-
-def cost_of(plan: Plan) -> float:
-    """How unlikely a plan is."""
-    tested = 0.0 if plan.case is None else _TESTED + plan.case * _NUDGE
-    together = sum(more for some, other, more in _TOGETHER if other in plan.moves and not some.isdisjoint(plan.moves))
-    return sum(COSTS[move] for move in plan.moves) + together + tested
-
-
-def _other_dtypes(plan: Plan, interpreter: ExampleInterpreter) -> list[tuple[Plan, bool]]:
-    """The same plan with other dtypes of tensors, and whether this run holds for it because it never looked at them."""
-    found: list[tuple[Plan, bool]] = []
-    groups, seen = interpreter.dtype_groups, interpreter.seen_dtypes
-    alternatives: list[tuple[str, dict[str, str], str]] = []
-    if plan.dtype != _SINGLE and (plan.case is None or not groups.isdisjoint(("float", "side", "wide"))):
-        alternatives.append(("float", {"dtype": _SINGLE}, "single"))
-    if "index" in groups and plan.index == "torch.int32":
-        alternatives.append(("index", {"index": "torch.int64"}, "other index"))
-    if "wide" in groups and plan.wide == _SINGLE and plan.dtype != _SINGLE:
-        alternatives.append(("wide", {"wide": plan.dtype}, "narrow"))
-    if "side" in groups and not plan.side and plan.dtype != _SINGLE:
-        alternatives.append(("side", {"side": _SINGLE}, "mixed"))
-    if "label" in groups and plan.label == "torch.int64":
-        alternatives.append(("label", {"label": "torch.int32"}, "other label"))
-    for size in range(1, len(alternatives) + 1):
-        for chosen in itertools.combinations(alternatives, size):
-            names = {group for group, _, _ in chosen}
-            if ("float" in names and not names.isdisjoint(("wide", "side"))) or (
-                size > 1 and not names.isdisjoint(seen)
-            ):
-                continue
-            changes: dict[str, str] = {}
-            for _, change, _ in chosen:
-                changes.update(change)
-            moves = (*plan.moves, *(move for _, _, move in chosen))
-            found.append((replace(plan, moves=moves, **changes), names.isdisjoint(seen)))  # type: ignore[arg-type]
-    return found
-
-
-def _beyond(plan: Plan, interpreter: ExampleInterpreter, builds: bool) -> Iterator[Plan]:
-    """The plainest plan with sizes on the other side of what the code compares them with."""
-    move = "other input" if builds else "other size"
-    if set(plan.moves) <= {move} and interpreter.launches:
-        for sizes in sizes_beyond(plan.sizes, interpreter.thresholds):
-            yield replace(plan, sizes=sizes, moves=(move,))
-
-
-def _effective(plan: Plan, kinds: set[str]) -> Hashable:
-    """What of a plan can make a difference where code makes these kinds of choices."""
-    flags = plan.flags and not kinds.isdisjoint(("flag", "text", "value"))
-    optional = plan.optional and not kinds.isdisjoint(("optional", "output"))
-    dtypes = plan.dtype, plan.side, plan.wide, plan.index, plan.label
-    return plan.case, frozenset(plan.choices), dtypes, plan.sizes, optional, plan.indices and "index" in kinds, flags
-
-
-def _flips(plan: Plan, interpreter: ExampleInterpreter) -> Iterator[Plan]:
-    """The plans that differ from this one in one choice that its run made."""
-    fixed = {key for key, _ in plan.choices}
-    for choice in interpreter.choices.values():
-        if choice.kind not in COSTS or choice.key in fixed:
-            continue
-        for other in range(choice.count):
-            if other != choice.taken:
-                sizes = replace(plan.sizes, batch=1) if choice.kind == "index" and other else plan.sizes
-                move = "one" if choice.kind == "value" and other == 2 else choice.kind
-                if choice.kind == "optional" and not interpreter.launches:
-                    move = "needed"
-                choices = (*plan.choices, (choice.key, other))
-                yield replace(plan, choices=choices, sizes=sizes, moves=(*plan.moves, move))
-
-
-def may_lead_to_launches(data: bytes) -> bool:
-    """Whether a file's bytes can hold what leads to a launch."""
-    return (b"torch" in data or b"triton" in data) and b"import jax" not in data
 
 
 def modules_that_may_launch(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
