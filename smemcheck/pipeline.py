@@ -82,10 +82,11 @@ def check(
                 completed.expect(report, made)
                 inquiry.add(jobs_of(made))
 
-            reading = _read(paths, settings, targets, kept.parts if kept else ())
+            without = kept.parts if kept else ()
+            reading = _read(paths, settings, targets, without)
             if store and not recorded:
                 reading.project.notes = notes_of(kept)
-            report, rows = _specialized(reading, paths, settings, lines, kept.parts if kept else (), ask)
+            report, rows = _specialized(reading, paths, settings, lines, without, ask)
             first = inquiry.end()
         project = reading.project
         report, rows, first = retried(

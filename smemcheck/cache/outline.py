@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from smemcheck.closure import WHOLE, Extent
+from smemcheck.source.effects import called_by, decorating
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.roles import Role, Roles, changes_objects, declares_global
 from smemcheck.source.scan import identifiers, may_lead_to_launches
@@ -212,11 +213,11 @@ def _is_felt(roles: Roles, index: int, is_new: bool) -> bool:
     role, names = roles.of[index]
     statement = roles.module.statements[index]
     if role is Role.FUNCTION:
-        if declares_global(statement) or (is_new and (names[0].startswith("__") or roles.is_decorated_here(index))):
+        if declares_global(statement) or (is_new and (names[0].startswith("__") or any(decorating(statement)))):
             return True
         return names[0] in roles.called and changes_objects(statement)
     if role is Role.ASSIGNMENT:
-        return any(map(changes_objects, roles.called_by(index)))
+        return any(map(changes_objects, called_by(statement)))
     return role in (Role.EFFECT, Role.EXPORTS)
 
 

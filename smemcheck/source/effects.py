@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -18,6 +18,9 @@ CHANGES = re.compile(
     rf"\.(?:{_METHODS})\("
     r"|\]\s*=[^=]|[-+*/|&]=|\w\.\w+\s*=[^=]|\bdel\b|\bnext\("
 )
+
+_DECORATOR = re.compile(r"@\s*(\w+)")
+_CALLED = re.compile(r"(\w+)\s*\(")
 
 
 def binds(statement: Statement) -> frozenset[str]:
@@ -149,19 +152,17 @@ def may_change(statement: Statement, name: str) -> bool:
     cache = statement.module.changers
     key = (statement.index, name)
     if key not in cache:
-        cache[key] = _may_change(statement, name, statement.module)
+        cache[key] = _may_change(statement, name)
     return cache[key]
 
 
-def _may_change(statement: Statement, name: str, module: Module) -> bool:
+def _may_change(statement: Statement, name: str) -> bool:
     if statement.kind in ("import", "from", "class"):
         return False
     if statement.kind == "def":
-        called = re.findall(r"@\s*(\w+)", statement.decorator_text)
-        return any(_changes_global(function, name) for word in called for function in _functions(module, word))
-    called = re.findall(r"(\w+)\s*\(", statement.text)
+        return any(_changes_global(function, name) for function in decorating(statement))
     given = name in statement.mentions
-    for function in (function for word in called for function in _functions(module, word)):
+    for function in called_by(statement):
         if _changes_global(function, name) or (given and CHANGES.search(function.definition_text)):
             return True
     if not given or not CHANGES.search(statement.text):
@@ -175,6 +176,18 @@ def _may_change(statement: Statement, name: str, module: Module) -> bool:
         return True
     # ``for c in NAME: c.kwargs[...] = …`` and ``other = NAME; other.append(…)`` change it under another name.
     return bool(changed) and statement.kind in ("for", "while", "with", "if", "try")
+
+
+def decorating(statement: Statement) -> Iterator[Statement]:
+    """The functions of the module by whose names a definition is decorated."""
+    for word in _DECORATOR.findall(statement.decorator_text):
+        yield from _functions(statement.module, word)
+
+
+def called_by(statement: Statement) -> Iterator[Statement]:
+    """The functions of the module that a statement calls, by its text."""
+    for word in _CALLED.findall(statement.text):
+        yield from _functions(statement.module, word)
 
 
 def _functions(module: Module, name: str) -> list[Statement]:

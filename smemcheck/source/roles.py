@@ -11,16 +11,13 @@ import enum
 import re
 from collections.abc import Iterable, Sequence
 
-from smemcheck.source.effects import CHANGES
+from smemcheck.source.effects import CHANGES, called_by, decorating
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.scan import STRINGS_AND_COMMENTS, identifiers
 
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=(?!=)")
-_DECORATOR = re.compile(r"@\s*(\w+)")
-_CALLED = re.compile(r"(\w+)\s*\(")
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
 _GLOBAL = re.compile(r"^[ \t]+global\b", re.MULTILINE)
-_STAR = re.compile(r"import\s*\(?\s*\*")
 
 
 class Role(enum.Enum):
@@ -41,7 +38,7 @@ def role_of(statement: Statement) -> tuple[Role, tuple[str, ...]]:
     if statement.kind in ("def", "class") and name is not None:
         return Role.FUNCTION if statement.kind == "def" else Role.CLASS, (name,)
     text = statement.text
-    if statement.kind in ("import", "from") and not _STAR.search(text):
+    if statement.kind in ("import", "from") and statement.index not in statement.module.star_imports:
         code = STRINGS_AND_COMMENTS.sub("", text)
         return Role.IMPORT, tuple(sorted(identifiers(code[code.index("import") + len("import") :]) - {"as"}))
     if statement.kind == "simple" and (_ASSIGNED.match(text) or text[0] in "\"'"):
@@ -72,41 +69,27 @@ class Roles:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.of: Sequence[tuple[Role, tuple[str, ...]]] = [role_of(statement) for statement in module.statements]
-        self._functions: dict[str, list[int]] = {}
-        for index, (role, names) in enumerate(self.of):
-            if role is Role.FUNCTION:
-                self._functions.setdefault(names[0], []).append(index)
-        called: set[str] = set()
+        called: dict[Statement, None] = {}
         self.always: set[int] = set()
         """Statements that matter to everybody who looks into the module; of functions, decorators and signature do."""
         self.whole: set[int] = set()
         """Functions of which the body says something of the module's own names, whoever calls them."""
         for index, (statement, (role, names)) in enumerate(zip(module.statements, self.of, strict=True)):
             if role in (Role.EFFECT, Role.ASSIGNMENT):
-                called.update(_CALLED.findall(statement.text))
+                called.update(dict.fromkeys(called_by(statement)))
             if role in (Role.EFFECT, Role.EXPORTS):
                 self.always.add(index)
             elif role is Role.FUNCTION:
-                decorating = self._functions.keys() & _DECORATOR.findall(statement.decorator_text)
-                called |= decorating
-                if decorating or names[0].startswith("__"):
+                decorators = dict.fromkeys(decorating(statement))
+                called |= decorators
+                if decorators or names[0].startswith("__"):
                     self.always.add(index)
                 if declares_global(statement):
                     self.always.add(index)
                     self.whole.add(index)
-        self.called = called & self._functions.keys()
+        self.called = frozenset(function.defined_name for function in called)
         """Functions that the module itself calls at its top level, or decorates with."""
-        self.whole.update(index for name in self.called for index in self._functions[name])
-
-    def is_decorated_here(self, index: int) -> bool:
-        """Whether a function has a decorator that the module defines."""
-        words = _DECORATOR.findall(self.module.statements[index].decorator_text)
-        return not self._functions.keys().isdisjoint(words)
-
-    def called_by(self, index: int) -> list[Statement]:
-        """The module's own functions that a statement calls, by its text."""
-        names = self._functions.keys() & _CALLED.findall(self.module.statements[index].text)
-        return [self.module.statements[one] for name in names for one in self._functions[name]]
+        self.whole.update(function.index for function in called)
 
 
 def declares_global(statement: Statement) -> bool:
