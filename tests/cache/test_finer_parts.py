@@ -1,13 +1,12 @@
 """One statement of a file changed: kernels that do not rest on it are kept, although their code leads to the file."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from smemcheck import pipeline, source
-from smemcheck.cache import manifest
+from smemcheck import pipeline
 from smemcheck.compiler import Compiler, installed_triton
 from smemcheck.config import Settings
 from smemcheck.model import Buffer, Failure, FailureKind, Footprint, Job, Outcome, Position
@@ -86,31 +85,11 @@ retuned = triton.autotune([triton.Config({}, num_warps=8)], key=[])(first_halved
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project" / "pkg"
-    folder.mkdir(parents=True)
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    monkeypatch.setattr(manifest, "_SETTLED", 0)
+def package(laid_out: Callable[[Mapping[str, str]], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(
         pipeline, "Compiler", lambda settings, python, progress, lower: Compiler(settings, python, progress, lowered)
     )
-    time.sleep(_TICK)
-    return folder
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files whose sites were looked for since the list was last cleared."""
-    found: list[str] = []
-    of_one: Callable[..., None] = source._read_file
-
-    def noting(analysis: object, path: str, *rest: object) -> None:
-        found.append(Path(path).stem)
-        of_one(analysis, path, *rest)
-
-    monkeypatch.setattr(source, "_read_file", noting)
-    return found
+    return laid_out(FILES)
 
 
 @pytest.fixture
@@ -226,7 +205,7 @@ def test_after_a_change_of_a_statement(edit, package, read):
     time.sleep(_TICK)
     read.clear()
     incremental = run(package)
-    assert set(read) == again
+    assert {Path(name).stem for name in read} == again
     assert incremental == run(package, cache=False)
     (package / f"{name}.py").write_text(FILES[f"{name}.py"])  # and back: what is kept of what was kept
     time.sleep(_TICK)

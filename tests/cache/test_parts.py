@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from smemcheck import pipeline, source
-from smemcheck.cache import manifest
+from smemcheck import pipeline
 from smemcheck.config import Settings
 from smemcheck.model import Report
 from smemcheck.report.json_report import document
@@ -56,29 +55,8 @@ FILES = {
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project" / "pkg"
-    folder.mkdir(parents=True)
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    # Time stamps are believed at once here; otherwise each test would have to wait until they are two seconds old.
-    monkeypatch.setattr(manifest, "_SETTLED", 0)
-    time.sleep(_TICK)
-    return folder
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files whose sites were looked for since the list was last cleared."""
-    found: list[str] = []
-    of_one: Callable[..., None] = source._read_file
-
-    def noting(analysis: object, path: str, *rest: object) -> None:
-        found.append(Path(path).name)
-        of_one(analysis, path, *rest)
-
-    monkeypatch.setattr(source, "_read_file", noting)
-    return found
+def package(laid_out: Callable[[Mapping[str, str]], Path]) -> Path:
+    return laid_out(FILES)
 
 
 def run(package: Path, cache: bool = True, recorded: tuple[str, ...] = ()) -> dict:
