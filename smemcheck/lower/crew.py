@@ -40,6 +40,8 @@ class Slot:
     is_asked: bool = False
     began: float = 0.0  # when the task was sent
     deadline: float = 0.0
+    memory: int = 0  # resident bytes of the worker when they were last looked at
+    looked: float = 0.0  # when that was
 
 
 class Crew:
@@ -145,7 +147,7 @@ class Crew:
             self._ask(slot)
 
     def _start(self, slot: Slot, environment: dict[str, str]) -> None:
-        slot.worker, slot.ready = WorkerProcess(self._python, environment), False
+        slot.worker, slot.ready, slot.looked = WorkerProcess(self._python, environment), False, 0.0
         self._selector.register(slot.worker.answers, selectors.EVENT_READ, slot)
         self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
 
@@ -191,7 +193,7 @@ class Crew:
         assert worker is not None
         if worker.environment != group.environment or worker.jobs_done >= _JOBS_PER_WORKER:
             return False
-        return worker.process.poll() is None and worker.memory() <= self._memory_limit // 4
+        return worker.process.poll() is None and _memory(slot) <= self._memory_limit // 4
 
     def _read(self, slot: Slot) -> Iterator[Answer]:
         if slot.worker is None:
@@ -229,7 +231,7 @@ class Crew:
         if time.monotonic() > slot.deadline:
             message = f"the compiler did not finish within {self._time_limit:g} seconds (--time-limit)"
             yield self._fail(slot, FailureKind.TIMEOUT, message, kept=False)
-        elif slot.worker.memory() > self._memory_limit:
+        elif _memory(slot) > self._memory_limit:
             limit = f"{self._memory_limit / (1 << 30):g} GiB"
             message = f"the compiler took more than the {limit} of memory that it may have here (--memory-limit)"
             yield self._fail(slot, FailureKind.ENDED, message, kept=False)
@@ -267,6 +269,15 @@ class Crew:
             self._unregister(slot)
             slot.worker.end()
         slot.worker, slot.task, slot.ready = None, None, False
+
+
+def _memory(slot: Slot) -> int:
+    """Resident bytes of the slot's worker, as they were a tick ago at most: to ask means to read files, jobs take milliseconds."""
+    assert slot.worker is not None
+    now = time.monotonic()
+    if now - slot.looked >= _TICK:
+        slot.memory, slot.looked = slot.worker.memory(), now
+    return slot.memory
 
 
 def _remaining(slot: Slot) -> float:

@@ -6,6 +6,7 @@ does not hold paths and line numbers: an answer stays good when a file moves or 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -41,6 +42,9 @@ _WITHOUT_INFLUENCE = re.compile(
     r"|ENABLE_NVTX|ENABLE_HW_TRACE|PROFILE_.*|ENABLE_LLVM_DEBUG|LLVM_DEBUG_ONLY|ENABLE_PYTHON_STACKTRACE)"
     r"|.*_ENABLE_(DUMP|TIMING|DIAGNOSTICS)|MLIR_DUMP_PATH|LLVM_IR_ENABLE_DUMP|USE_IR_LOC"
 )
+
+
+_PLAIN = frozenset({int, float, str, bool, type(None)})  # types whose values are JSON as they are
 
 
 def is_compile_variable(name: str) -> bool:
@@ -83,7 +87,7 @@ def frontend_key(job: Job, environment_: Mapping[str, str]) -> tuple[Any, ...]:
 def encode(job: Job) -> dict[str, Any] | Unknown:
     """The job as the worker reads it, without id, method and time limit; Unknown when a constexpr has no value."""
     entry = job.kernel.entry
-    indices = {parameter.name: index for index, parameter in enumerate(entry.parameters)}
+    indices = _indices(job.kernel)
     given = dict(job.specialization.signature)
     chosen = {**_named_options(job), **dict(job.config.kwargs)}
     signature: list[tuple[str, Any]] = []
@@ -98,9 +102,12 @@ def encode(job: Job) -> dict[str, Any] | Unknown:
         path = _path(name, indices)
         if path is not None:
             constexprs.update(_constexpr_leaves(_kind_at(signature, path), value, path))
-    for path, kind in _leaves([kind for _, kind in signature]):
-        if kind == "constexpr" and path not in constexprs:
-            return Unknown(f"constexpr parameter {_spelled(path, entry.parameters)} has no value", entry.position)
+    for index, (_, kind) in enumerate(signature):
+        if isinstance(kind, str) and kind != "constexpr":
+            continue
+        for path, inner in _leaves(kind, (index,)):
+            if inner == "constexpr" and path not in constexprs:
+                return Unknown(f"constexpr parameter {_spelled(path, entry.parameters)} has no value", entry.position)
     options = {**chosen, **dict(job.config.options)}
     limited = job.registers and job.target.shared_memory_limit is not None
     return {
@@ -115,6 +122,12 @@ def encode(job: Job) -> dict[str, Any] | Unknown:
     }
 
 
+@functools.lru_cache(maxsize=16)
+def _indices(kernel: Kernel) -> dict[str, int]:
+    """The places of the parameters by name; the jobs of a kernel come in a row."""
+    return {parameter.name: index for index, parameter in enumerate(kernel.entry.parameters)}
+
+
 def _named_options(job: Job) -> dict[str, Value]:
     """What ``triton.Config.all_kwargs`` adds to the config's own kwargs; ``maxnreg`` only when it is set."""
     config = job.config
@@ -124,6 +137,9 @@ def _named_options(job: Job) -> dict[str, Value]:
 
 def _path(name: str, indices: Mapping[str, int]) -> tuple[int, ...] | None:
     """``strides.0.1`` is element 1 of element 0 of the tuple ``strides``; ``None`` when there is no such parameter."""
+    index = indices.get(name)
+    if index is not None:
+        return (index,)
     first, *rest = name.split(".")
     if first not in indices or not all(part.isdigit() for part in rest):
         return None
@@ -168,13 +184,20 @@ def _divisible(
     found: set[tuple[int, ...]] = set()
     for name in names:
         path = _path(name, indices)
-        if path is not None and (kind := _kind_at(signature, path)) is not None:
+        kind = None if path is None else _kind_at(signature, path)
+        if path is None or kind is None:
+            continue
+        if isinstance(kind, str) and kind != "constexpr":
+            found.add(path)
+        else:
             found.update(leaf for leaf, inner in _leaves(kind, path) if inner != "constexpr")
     return found
 
 
 def encode_value(value: Value | Unknown, kernel: Kernel) -> Any:
     """A value as JSON; ``smemcheck/lower/worker/values.py`` reads it."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, tuple):
         return [encode_value(item, kernel) for item in value]
     if isinstance(value, Dtype):
