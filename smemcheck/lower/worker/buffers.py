@@ -11,10 +11,11 @@ import math
 import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-_OFFSET = re.compile(r"\ballocation\.offset = (\d+)")
+_OFFSET = "allocation.offset = "
+_NUMBER = re.compile(r"\d+")
 _MEMDESC = re.compile(r"->\s*!(?:ttg|tt|triton_gpu)\.memdesc<((?:\d+x)*)([a-z]\w*|!tt\.ptr<\w+>)(?:, (#\w+))?")
 _PADDED = re.compile(r"^(#\w+) = #ttg\.padded_shared<\[([^\]]*)\]", re.MULTILINE)
-_REGION_OWNER = re.compile(r"^.*\"(tt\.(?:reduce|scan|map_elementwise))\"\(", re.MULTILINE)
+_REGION_OWNERS = ("tt.reduce", "tt.scan", "tt.map_elementwise")
 _OPCODE = re.compile(r"^\s*(?:%[\w#:, %]+ = )?\"?([a-z_]\w*\.[\w.]+)\"?")
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(#loc\d*)\b|([A-Za-z_]\w*)|(\d+)|([()\[\]<>:,])')
 
@@ -28,8 +29,8 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
     aliases = _aliases(text)
     paddings: Dict[str, str] = dict(_PADDED.findall(text)) if "#ttg.padded_shared" in text else {}
     found = []
-    for match in _OFFSET.finditer(text):
-        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+    for place, offset in _offsets(text):
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
         line = text[start : end if end >= 0 else len(text)]
         described = _MEMDESC.search(line)
         name = _operation_name(line, text, start)
@@ -40,13 +41,23 @@ def read(text: str, total: int, columns_start_at: int) -> List[Dict[str, Any]]:
             {
                 "variable": variable,
                 "position": position,
-                "offset": int(match.group(1)),
+                "offset": offset,
                 "size": _bytes(described, paddings.get(described.group(3) or "", "")) if described else 0,
                 "type": _type(described) if described else name,
             }
         )
     _fill_last(found, total)
     return sorted(found, key=lambda buffer: (buffer["offset"], buffer["variable"]))
+
+
+def _offsets(text: str) -> Iterator[Tuple[int, int]]:
+    """Where the text gives an offset, and the offset."""
+    place = text.find(_OFFSET)
+    while place >= 0:
+        number = _NUMBER.match(text, place + len(_OFFSET))
+        if number:
+            yield place, int(number.group())
+        place = text.find(_OFFSET, place + len(_OFFSET))
 
 
 def _aliases(text: str) -> Dict[str, str]:
@@ -60,8 +71,8 @@ def _operation_name(line: str, text: str, start: int) -> str:
     opcode = _OPCODE.match(line)
     if opcode:
         return opcode.group(1)
-    owners = _REGION_OWNER.findall(text[:start])
-    return owners[-1] if owners else ""
+    above, name = max((text.rfind(f'"{owner}"(', 0, start), owner) for owner in _REGION_OWNERS)
+    return name if above >= 0 else ""
 
 
 def _bytes(described: Any, padding: str) -> int:

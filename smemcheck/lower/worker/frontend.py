@@ -10,6 +10,7 @@ A copy is the printed module, parsed again. ``tests/lower`` and the rows of a re
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -117,6 +118,15 @@ class Printed:
         self.text = text_of(module)
         self.context = context
         self._module: Optional[Any] = module
+        self._digests: Dict[Tuple[str, str], Any] = {}
+
+    def digest(self, old: str, new: str) -> Any:
+        """A digest of the text with ``old`` replaced, to which more can be added."""
+        known = self._digests.get((old, new))
+        if known is None:
+            known = hashlib.blake2b(self.text.replace(old, new).encode(), digest_size=20)
+            self._digests[old, new] = known
+        return known.copy()
 
     def take(self) -> Any:
         """A module of the caller's own."""

@@ -56,7 +56,7 @@ class Lowering:
         ``num_stages`` is no part of it where there is no loop: the backends pass it to passes over ``scf.for`` only
         (triton/backends/nvidia/compiler.py and amd/compiler.py, 3.2 to 3.9).
         """
-        return self._digest(self.printed.text, self._stages_matter(), *asked)
+        return self._digest(self._begun(), "", self._stages_matter(), *asked)
 
     def _stages_matter(self) -> bool:
         return "scf.for" in self.printed.text or self.request.options.num_stages < 1
@@ -89,7 +89,7 @@ class Lowering:
         self._left = notes.steps[max(reached, settled) :]
         text = plain_text_of(self._module)
         # Without locations, of which a parsed module lacks some, so those of the kernel's own text stand for them.
-        return self._digest(text + self.printed.text, self._reads_stages_late(text), repr(self._left), *asked)
+        return self._digest(self._begun(), text, self._reads_stages_late(text), repr(self._left), *asked)
 
     def finish(self, *, keep_ttgir: bool = False) -> Dict[str, Any]:
         """Run to the layout of shared memory; what it says. Sizes in bytes, tensor memory in columns.
@@ -101,7 +101,7 @@ class Lowering:
         text = plain_text_of(module)
         self.ttgir = text_of(module) if keep_ttgir else ""
         registers_at_least = _registers_at_least(request, text)
-        code = self._digest(text, self._reads_stages_late(text))
+        code = self._digest(hashlib.blake2b(digest_size=20), text, self._reads_stages_late(text))
         _run_until_stop(request, module, self._name)
         prefix = request.internals.prefix
         shared = module.get_int_attr(f"{prefix}.shared")
@@ -123,13 +123,20 @@ class Lowering:
         """After TTGIR the number of stages is read by AMD's backend only (lower_instruction_sched_hints)."""
         return self.request.target.backend == "hip" and "scf.for" in text
 
-    def _digest(self, text: str, stages_matter: bool, *asked: Any) -> bytes:
+    def _begun(self) -> Any:
+        """A digest of what the frontend made, to be gone on with."""
+        return self.printed.digest(*self._names())
+
+    def _names(self) -> Tuple[str, str]:
+        """The target as modules spell it, and what stands for it: targets of a family are lowered alike."""
+        return f'"cuda:{self.request.target.arch}"', f'"cuda:{self._family}"'
+
+    def _digest(self, begun: Any, text: str, stages_matter: bool, *asked: Any) -> bytes:
         """Of a module and of what the stages after it read."""
         items = sorted((name, item) for name, item in self._told.items() if stages_matter or name != _STAGES)
-        target = self.request.target
-        digest = hashlib.blake2b(repr((items, target.backend, self._family, asked)).encode(), digest_size=20)
-        digest.update(text.replace(f'"cuda:{target.arch}"', f'"cuda:{self._family}"').encode())
-        return digest.digest()
+        begun.update(repr((items, self.request.target.backend, self._family, asked)).encode())
+        begun.update(text.replace(*self._names()).encode())
+        return bytes(begun.digest())
 
 
 def allocate(request: Request, frontend: Frontend) -> Dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -16,6 +17,8 @@ from .frontend import Frontend
 from .request import Request
 from .slices import Slice, SliceError
 from .values import UnknownReadError
+
+_COLLECTED = 20_000, 10, 10  # objects made, and collections of them, before the next generation is looked at too
 
 _CHECK_SOURCE = """def smemcheck_check(a, b, c, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
@@ -43,6 +46,8 @@ def main() -> None:
         answers.flush()
 
     send({"hello": PROTOCOL, **_triton()})
+    gc.freeze()  # Triton's own modules stay; the collector need not go over them again and again
+    gc.set_threshold(*_COLLECTED)
     worker = Worker()
     for line in jobs:
         job = json.loads(line)

@@ -50,6 +50,7 @@ _LOOPS = frozenset({"scf.for", "scf.while"})
 _ORDERED_IN_LOOPS = ("warp_group_dot", "local_store", "async_wait", "wait_barrier")
 _UNROLLED_BELOW = 32  # iterations: LLVM unrolls loops of so few completely if the body is small, and mixes them
 _MOMENTS = ("scf.for ", "scf.while ", "warp_group_dot ", '"tt.reduce"')
+_MOMENT_NAMES = ("scf.for", "scf.while", "warp_group_dot", "tt.reduce")
 _SPECIALISED = ("warp_specialize", "async_task_id", "num-warp-groups-per-cta")
 
 
@@ -100,29 +101,24 @@ class _Analysis:
 
         An index varies, but is no data. What a loop carries is the union of its first and its next value.
         """
-        work: Iterable[Value] = self.module.values
+        tensors = [(value, value.kind) for value in self.module.values if value.kind is not None]
+        arguments = [argument for operation in self.module.operations for argument in operation.arguments]
+        first = 0
         for _ in range(16):
-            changed = []
-            for value in work:
-                before = value.address, value.content
-                self._vary_one(value)
-                if before != (value.address, value.content):
-                    changed.append(value.index)
-            carried = {
-                argument.index: argument
-                for operation in self.module.operations
-                for argument in operation.arguments
+            for value, kind in tensors:
+                if value.index >= first:
+                    self._vary_one(value, kind)
+            carried = [
+                argument.index
+                for argument in arguments
                 if argument.back is not None
                 and (argument.back.address & ~argument.address or argument.back.content & ~argument.content)
-            }
+            ]
             if not carried:
                 return
-            work = self.module.values[min(carried) :]
+            first = min(carried)
 
-    def _vary_one(self, value: Value) -> None:
-        kind = value.kind
-        if kind is None:
-            return
+    def _vary_one(self, value: Value, kind: Tensor) -> None:
         operation = value.operation
         name = operation.name if operation is not None else ""
         ranked = [(one, shape) for one in value.inputs if (shape := one.kind) is not None]
@@ -196,6 +192,8 @@ class _Analysis:
         """The fullest moment's registers."""
         best = 0
         for operation in self.module.operations:
+            if not operation.name.endswith(_MOMENT_NAMES):
+                continue
             moment = self._moment(operation)
             if moment is not None:
                 best = max(best, self._held(moment, self._not_taken(operation), best))

@@ -8,13 +8,14 @@ syntax tree (``parse``), whose parameters carry neither annotations nor defaults
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import inspect
 import linecache
 import textwrap
 import types
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from .values import Placeholder, value
 
@@ -40,7 +41,9 @@ class Slice:
         ]
         for definition, function in zip(definitions, self.functions):  # noqa: B905 (Python 3.9)
             if not isinstance(function, Placeholder):
-                function.fn.__defaults__, function.fn.__kwdefaults__ = _defaults(definition, self.function)
+                function.fn.__defaults__, function.fn.__kwdefaults__ = _defaults(
+                    definition, function.fn.__code__, self.function
+                )
                 namespace = function.fn.__globals__
                 namespace.update((name, value(item, self.function)) for name, item in definition["globals"])
                 function.signature = inspect.signature(function.fn)
@@ -73,16 +76,28 @@ def _function(definition: Dict[str, Any], module: str) -> Any:
     function = types.FunctionType(code, {}, definition["name"], None, cells)
     function.__module__ = module
     function.__annotations__ = {p["name"]: p["annotation"] for p in definition["parameters"] if p["annotation"]}
-    return _sliced_function_class()(
-        function,
-        ast.Module([tree], []),
-        do_not_specialize=[p["name"] for p in definition["parameters"] if p["do_not_specialize"]],
-        do_not_specialize_on_alignment=[
-            p["name"] for p in definition["parameters"] if p["do_not_specialize_on_alignment"]
-        ],
-        debug=definition["debug"],
-        noinline=definition["noinline"],
-    )
+    with _source_lines(_lines(definition), definition["line"]):
+        return _sliced_function_class()(
+            function,
+            ast.Module([tree], []),
+            do_not_specialize=[p["name"] for p in definition["parameters"] if p["do_not_specialize"]],
+            do_not_specialize_on_alignment=[
+                p["name"] for p in definition["parameters"] if p["do_not_specialize_on_alignment"]
+            ],
+            debug=definition["debug"],
+            noinline=definition["noinline"],
+        )
+
+
+@contextlib.contextmanager
+def _source_lines(lines: List[str], first: int) -> Iterator[None]:
+    """Inside, ``inspect`` is told a function's lines, instead of looking for its end token by token."""
+    real = inspect.getsourcelines
+    inspect.getsourcelines = lambda _: (lines, first)
+    try:
+        yield
+    finally:
+        inspect.getsourcelines = real
 
 
 @functools.lru_cache(maxsize=None)
@@ -153,6 +168,11 @@ def _indented(definition: Dict[str, Any]) -> str:
     return ("\t" if tabs else " ") * int(definition["column"] - 1) + source
 
 
+def _lines(definition: Dict[str, Any]) -> List[str]:
+    """The definition's lines, each with its end, as ``inspect`` gives them."""
+    return [line + "\n" for line in _indented(definition).rstrip("\n").split("\n")]
+
+
 def _fill_linecache(definitions: List[Dict[str, Any]]) -> None:
     """Give ``inspect`` the files' lines without reading files: blank, but for the slice's functions where they stand.
 
@@ -161,18 +181,17 @@ def _fill_linecache(definitions: List[Dict[str, Any]]) -> None:
     files: Dict[str, List[str]] = {}
     for definition in definitions:
         lines = files.setdefault(definition["path"], [])
-        own = _indented(definition).rstrip("\n").split("\n")
+        own = _lines(definition)
         first = definition["line"] - 1
         lines.extend(["\n"] * (first + len(own) - len(lines)))
-        lines[first : first + len(own)] = [line + "\n" for line in own]
+        lines[first : first + len(own)] = own
     for path, lines in files.items():
         linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
 
 
-def _defaults(definition: Dict[str, Any], function: Any) -> Tuple[Any, Any]:
-    """(``__defaults__``, ``__kwdefaults__``) from the bound constants; keyword-only parameters are told by the source."""
-    tree = _tree(definition, [definition["path"], definition["line"], definition["column"]])
-    keyword_only = {argument.arg for argument in tree.args.kwonlyargs}
+def _defaults(definition: Dict[str, Any], code: types.CodeType, function: Any) -> Tuple[Any, Any]:
+    """(``__defaults__``, ``__kwdefaults__``) from the bound constants; keyword-only parameters are told by the code."""
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     bound = [(p["name"], value(p["default"], function)) for p in definition["parameters"] if p["has_default"]]
     positional = tuple(item for name, item in bound if name not in keyword_only)
     keywords = {name: item for name, item in bound if name in keyword_only}

@@ -177,6 +177,12 @@ class Module:
         types = _result_types(rest)
         if operation.name == "tt.load":
             types = [_LOADED.sub(r"\1", kind) for kind in types[:1]]
+        if ":" not in names and "," not in names:
+            result = self._value(types[0] if types else "", operation)
+            result.inputs = operation.operands
+            operation.results = [result]
+            self._scopes[-1][names] = result
+            return
         count = names.count(",") + 1 if ":" not in names else _count(names)
         if len(types) < count:  # one type for all of them, or none that is understood
             types = types * count if len(types) == 1 else types + [""] * (count - len(types))
