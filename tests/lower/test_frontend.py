@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from slicing import job, requests_for, slice_kernel
 from test_exact import CASES
 
+from smemcheck.lower.jobs import encode, encode_kernel
 from smemcheck.model import Config
 
 triton = pytest.importorskip("triton", reason="lowering needs Triton")
@@ -58,3 +62,28 @@ def test_what_the_frontend_asks_of_the_target_keeps_modules_apart() -> None:
     needs = {target: lowering.allocate(one, shared)["shared_memory"] for target, one in zip(CUDA, asked, strict=True)}
     assert needs == {"sm_80": 0, "sm_89": 0, "sm_90": 0, "sm_100": needs["sm_100"], "sm_120": needs["sm_100"]}
     assert needs["sm_100"] > 0
+
+
+def test_triton_may_be_imported_while_a_slice_is_built() -> None:
+    """A slice tells ``inspect`` its own functions' lines; those that Triton's library has are read from its files."""
+    path = DATA / "softmax.py"
+    kernel = slice_kernel(path.read_text(encoding="utf-8"), "softmax", str(path))
+    case = CASES["softmax"]
+    asked = job(kernel, "sm_90", types=case["types"], config=case["configs"][0])
+    (request,) = requests_for([asked])
+    encoded = {**encode(asked), "kernel": encode_kernel(kernel), "method": "allocation", "common": "", "handover": ""}
+    script = """
+import json, sys
+from smemcheck.lower.worker.main import Worker
+assert "triton" not in sys.modules
+print(json.dumps(Worker().answer(json.load(sys.stdin))))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        input=json.dumps(encoded),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    alone = lowering.allocate(request, Frontend())
+    assert json.loads(ran.stdout.splitlines()[-1])["shared_memory"] == alone["shared_memory"] > 0

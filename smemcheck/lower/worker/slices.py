@@ -76,7 +76,7 @@ def _function(definition: Dict[str, Any], module: str) -> Any:
     function = types.FunctionType(code, {}, definition["name"], None, cells)
     function.__module__ = module
     function.__annotations__ = {p["name"]: p["annotation"] for p in definition["parameters"] if p["annotation"]}
-    with _source_lines(_lines(definition), definition["line"]):
+    with _source_lines(function, _lines(definition), definition["line"]):
         return _sliced_function_class()(
             function,
             ast.Module([tree], []),
@@ -90,14 +90,14 @@ def _function(definition: Dict[str, Any], module: str) -> Any:
 
 
 @contextlib.contextmanager
-def _source_lines(lines: List[str], first: int) -> Iterator[None]:
-    """Inside, ``inspect`` is told a function's lines, instead of looking for its end token by token."""
-    real = inspect.getsourcelines
-    inspect.getsourcelines = lambda _: (lines, first)
+def _source_lines(function: Any, lines: List[str], first: int) -> Iterator[None]:
+    """Inside, ``inspect`` is told the function's lines, instead of looking for its end token by token."""
+    names, real = vars(inspect), inspect.getsourcelines
+    names["getsourcelines"] = lambda asked: (lines, first) if asked is function else real(asked)
     try:
         yield
     finally:
-        inspect.getsourcelines = real
+        names["getsourcelines"] = real
 
 
 @functools.lru_cache(maxsize=None)
