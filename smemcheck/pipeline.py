@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import smemcheck
 from smemcheck.compiler import Compiler, Lower, Progress, installed_triton
@@ -31,7 +31,10 @@ from smemcheck.model import (
     Unknown,
 )
 from smemcheck.retried import retried
-from smemcheck.rows import Row, configs_on, guarded, jobs_of, result_of, rows_of
+from smemcheck.rows import Row, jobs_of, result_of, specialized
+
+if TYPE_CHECKING:
+    from smemcheck.foreseen import Foreseen
 
 _COLLECTED = 20_000, 20, 100  # objects made, and collections of them, before the next generation is looked at too
 
@@ -63,6 +66,7 @@ def check(
     if whole:
         return whole
     from smemcheck import rules
+    from smemcheck.foreseen import Foreseen
     from smemcheck.parts import apart_from_lines, launches_of_parts, notes_of, outlines_of, parts_of, with_kept
     from smemcheck.specialize.recorded import read_recorded
 
@@ -83,10 +87,11 @@ def check(
                 inquiry.add(jobs_of(made))
 
             without = kept.parts if kept else ()
-            reading = _read(paths, settings, targets, without)
+            foreseen = Foreseen(lines, paths, settings, targets, inquiry.add)
+            reading = _read(paths, settings, targets, without, foreseen)
             if store and not recorded:
                 reading.project.notes = notes_of(kept)
-            report, rows = _specialized(reading, paths, settings, lines, without, ask)
+            report, rows = _specialized(reading, paths, settings, lines, without, ask, foreseen)
             first = inquiry.end()
         project = reading.project
         report, rows, first = retried(
@@ -152,12 +157,18 @@ def _targets(paths: Sequence[str], settings: Settings) -> tuple[Target, ...]:
 
 
 @_collecting_seldom()
-def _read(paths: Sequence[str], settings: Settings, targets: tuple[Target, ...], kept: Collection[str] = ()) -> Reading:
+def _read(
+    paths: Sequence[str],
+    settings: Settings,
+    targets: tuple[Target, ...],
+    kept: Collection[str] = (),
+    foreseen: Foreseen | None = None,
+) -> Reading:
     """The autotuned sites, without those of ``kept`` files, and all else that the report says of the source."""
     from smemcheck.source import read_sites
     from smemcheck.source.pins import read_pins
 
-    reading = read_sites(paths, targets, settings, kept)
+    reading = read_sites(paths, targets, settings, kept, foreseen.look if foreseen else None)
     pins, files = read_pins(paths)
     reading.project.project.consulted.update(dict.fromkeys(files))
     report = Report(
@@ -180,12 +191,12 @@ def _sites(
     reading: Reading,
     paths: Sequence[str],
     settings: Settings,
-    recorded: Sequence[Any] = (),
     kept: Collection[str] = (),
+    foreseen: Foreseen | None = None,
 ) -> Iterator[Site | Problem]:
     """All sites as they are found: the autotuned ones, those that are launched without, those that recorded lines name."""
     found, project, targets = reading.report.sites, reading.project, reading.report.targets
-    with_launches = settings.launches and not any(file.names_configs for file in recorded)
+    with_launches = settings.launches and not (foreseen and foreseen.names_configs)
     if with_launches:
         from smemcheck.specialize import configured
 
@@ -197,10 +208,8 @@ def _sites(
         for one in launch_sites(project, paths, targets, settings, found, kept):
             found += (one,) if isinstance(one, Site) else ()
             yield one
-    if recorded:
-        from smemcheck.specialize.recorded_sites import recorded_sites
-
-        yield from recorded_sites(project, paths, targets, settings, recorded, found)
+    if foreseen:
+        yield from foreseen.beside(project, found)
 
 
 @_collecting_seldom()
@@ -211,16 +220,17 @@ def _specialized(
     lines: Sequence[Any],
     kept: Collection[str],
     ask: Callable[[Report, Sequence[Row]], None],
+    foreseen: Foreseen,
 ) -> tuple[Report, list[Row]]:
     """The report with all sites and their specialisations, and one row a result.
 
     ``ask`` is told of each site's rows as they are made: the compiler can work on them while the next site is looked at. Rows
     are in the order of the source, or of the recorded lines where those ask for single configs.
     """
-    from smemcheck.specialize import forget_launches, specialize
+    from smemcheck.specialize import forget_launches
     from smemcheck.specialize.recorded import assign
 
-    found: Iterable[Site | Problem] = _sites(reading, paths, settings, lines, kept)
+    found: Iterable[Site | Problem] = _sites(reading, paths, settings, kept, foreseen)
     assigned = None
     if lines:  # a line goes to the site that is most like it, of all
         found = tuple(found)
@@ -233,23 +243,13 @@ def _specialized(
             continue
         index = len(report.sites)
         entries = assigned.by_site[index] if assigned else ()
-        answers = guarded(site, specialize, site, reading.project, settings, entries)
-        answers = (answers,) if isinstance(answers, Unknown) else answers
-        known = [SpecializedSite(index, answer) for answer in answers if not isinstance(answer, Unknown)]
-        report = replace(report, sites=(*report.sites, site), specializations=(*report.specializations, *known))
-        first = len(report.specializations) - len(known)
-        made = [
-            row
-            for number, specialized in enumerate(known, start=first)
-            for row in rows_of(report, specialized, number, reading.project, settings)
-        ]
-        made += [
-            Row(index, None, target, config, unknown)
-            for unknown in answers
-            if isinstance(unknown, Unknown)
-            for target in report.targets
-            for config in configs_on(site, target)
-        ]
+        known = foreseen.of(site, entries) or specialized(site, reading.project, settings, report.targets, entries)
+        made = known.numbered(index, len(report.specializations))
+        report = replace(
+            report,
+            sites=(*report.sites, site),
+            specializations=(*report.specializations, *(SpecializedSite(index, one) for one in known.specializations)),
+        )
         ask(report, made)
         rows += made
     forget_launches(reading.project)

@@ -70,7 +70,10 @@ def retried(
         for index, one in enumerate(report.specializations)
     ]
     report = replace(report, specializations=tuple(specialized))
-    fresh = {i: list(rows_of(report, report.specializations[i], i, project, settings)) for i in changed}
+    fresh: dict[int, list[Row]] = {}
+    for index, other in changed.items():
+        site = report.specializations[index].site
+        fresh[index] = list(rows_of(report.sites[site], other, site, index, report.targets, project, settings))
     more_outcomes, _, more = ask([row for made in fresh.values() for row in made if row.job not in outcomes])
     placed: list[Row] = []
     for row in rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from smemcheck.config import Settings
@@ -12,10 +12,9 @@ from smemcheck.model import (
     Config,
     Job,
     Outcome,
-    Report,
     Result,
     Site,
-    SpecializedSite,
+    Specialization,
     Target,
     Unknown,
     Verdict,
@@ -34,14 +33,54 @@ class Row:
     job: Job | Unknown | Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class Specialized:
+    """A site's specialisations and its rows, both numbered from 0 as if there were no other site."""
+
+    specializations: tuple[Specialization, ...]
+    rows: tuple[Row, ...]
+
+    def numbered(self, site: int, first: int) -> list[Row]:
+        """The rows of the site with this number, whose specialisations are numbered from ``first`` on."""
+        return [
+            replace(row, site=site, specialization=None if row.specialization is None else first + row.specialization)
+            for row in self.rows
+        ]
+
+
+def specialized(
+    site: Site, project: Any, settings: Settings, targets: Sequence[Target], recorded: Sequence[Any]
+) -> Specialized:
+    """What is judged of a site; ``recorded`` are the recorded lines that are about it, by file."""
+    from smemcheck.specialize import specialize
+
+    answers = guarded(site, specialize, site, project, settings, recorded)
+    answers = (answers,) if isinstance(answers, Unknown) else answers
+    known = tuple(answer for answer in answers if not isinstance(answer, Unknown))
+    rows = [row for index, one in enumerate(known) for row in rows_of(site, one, 0, index, targets, project, settings)]
+    rows += [
+        Row(0, None, target, config, unknown)
+        for unknown in answers
+        if isinstance(unknown, Unknown)
+        for target in targets
+        for config in configs_on(site, target)
+    ]
+    return Specialized(known, tuple(rows))
+
+
 def rows_of(
-    report: Report, specialized: SpecializedSite, index: int, project: Any, settings: Settings
+    site: Site,
+    specialization: Specialization,
+    number: int,
+    index: int,
+    targets: Sequence[Target],
+    project: Any,
+    settings: Settings,
 ) -> Iterator[Row]:
-    """The rows of a specialisation, which has this ``index`` in the report."""
+    """The rows of a specialisation, which has this ``index``, its site the ``number``."""
     from smemcheck.specialize import bind, on_target, prune
 
-    site, specialization = report.sites[specialized.site], specialized.specialization
-    for target in report.targets:
+    for target in targets:
         if specialization.targets and target.name not in specialization.targets:
             continue
         answer = site.answers.get(target.name)
@@ -54,14 +93,14 @@ def rows_of(
             kept = configs if isinstance(pruned, Unknown) else pruned
         for config in (*configs, *(made for made in kept if made not in configs)):
             if config not in kept:
-                yield Row(specialized.site, index, target, config, _DROPPED)
+                yield Row(number, index, target, config, _DROPPED)
                 continue
             if isinstance(kernel, Unknown):
-                yield Row(specialized.site, index, target, config, kernel)
+                yield Row(number, index, target, config, kernel)
                 continue
             bound = guarded(site, bind, site, specialization, config, target, project)
             job = bound if isinstance(bound, Unknown) else Job(kernel, bound, config, target, settings.registers)
-            yield Row(specialized.site, index, target, config, job)
+            yield Row(number, index, target, config, job)
 
 
 _DROPPED = Verdict(VerdictKind.PRUNED, "early_config_prune", "the author's early_config_prune drops it for this launch")

@@ -8,8 +8,9 @@ Nothing of the analysed source is imported or run: the evaluator of :mod:`smemch
 from __future__ import annotations
 
 import symtable
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from smemcheck.config import Settings
 from smemcheck.errors import defect
@@ -27,6 +28,8 @@ _TRUE = frozenset({"1", "true", "on", "yes", "y"})  # getenv_bool of libtriton 3
 
 __all__ = ["Analysis", "SourceReading", "read_sites"]
 
+Found: TypeAlias = Callable[[Analysis, Sequence[Site]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
@@ -39,11 +42,16 @@ class SourceReading:
 
 
 def read_sites(
-    paths: Sequence[str], targets: Sequence[Target], settings: Settings, kept: Collection[str] = ()
+    paths: Sequence[str],
+    targets: Sequence[Target],
+    settings: Settings,
+    kept: Collection[str] = (),
+    found: Found | None = None,
 ) -> SourceReading:
     """Every site under ``paths``, in the order of the files, with its configs on each target.
 
-    ``kept`` are files whose sites are known from an earlier run: theirs are left out.
+    ``kept`` are files whose sites are known from an earlier run: theirs are left out. ``found`` is told of a file's sites as
+    soon as it is read; of some, later files can change the options.
     """
     analysis = Analysis(targets, settings, paths)
     sites: list[Site] = []
@@ -56,10 +64,13 @@ def read_sites(
             seen[path] = None
             if path in kept:
                 continue
+            before = len(sites)
             try:
                 _read_file(analysis, path, root, sites, problems)
             except Exception as error:  # noqa: BLE001 - a defect of ours costs this file, not the others
                 problems.append(Problem(defect(error), Position(path, 1)))
+            if found:
+                found(analysis, sites[before:])
     told = with_list_changes(analysis.project, _with_cache_variable(sites, settings), seen)
     return SourceReading(told, tuple(problems), tuple(seen), analysis)
 

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from smemcheck.config import Settings
 from smemcheck.model import Config, Position, Site, SiteKind, Target, TargetAnswer, Unknown
@@ -15,40 +16,84 @@ from smemcheck.source.freeze import posix
 from smemcheck.source.plain import Definition, definitions, kernel_site
 from smemcheck.specialize.recorded import Recorded, RecordedSpecializations, common_tail
 
+_TUNES = re.compile(r"tun", re.IGNORECASE)
 
-def recorded_sites(
-    analysis: Analysis,
-    roots: Sequence[str],
-    targets: Sequence[Target],
-    settings: Settings,
-    files: Sequence[RecordedSpecializations],
-    known: Sequence[Site],
-) -> tuple[Site, ...]:
-    """A site for every definition that a recorded line is about and that is not among the ``known`` ones.
+_Asked: TypeAlias = "tuple[str, str, int | None]"
+_Place: TypeAlias = "tuple[str, int]"
 
-    Lines that name a config and whose kernel stands nowhere get a site too, without a kernel: so each has its result.
-    """
-    places = {(site.position.path, site.position.line) for site in known}
-    sources = _Sources(roots, settings)
-    made: list[Site] = []
-    for file in files:
-        for kernel, lines in file.by_kernel.items():
-            for path, line, entry in {
-                (one.path, one.definition): (one.path, one.definition, one) for one in lines
-            }.values():
-                found = _nearest(analysis, sources, kernel, path, line)
+
+class RecordedSites:
+    """Sites for definitions that recorded lines of ``files`` are about, and that no autotuner is put around."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        roots: Sequence[str],
+        targets: Sequence[Target],
+        settings: Settings,
+        files: Sequence[RecordedSpecializations],
+    ) -> None:
+        self._analysis, self._roots, self._targets, self._files = analysis, roots, targets, files
+        self._sources = _Sources(roots, settings)
+        self._nearest_to: dict[_Asked, tuple[Definition, str] | None] = {}
+        self._made: dict[_Place, Site | None] = {}
+
+    def likely(self) -> Iterator[Site]:
+        """Those whose lines name configs, found before the autotuned sites are known: none of them looks like one."""
+        for file in self._files:
+            for kernel, path, line, entry in _asked(file):
+                found = self._nearest(kernel, path, line) if entry.specialization.config is not None else None
+                if found is None or _TUNES.search(found[0].statement.decorator_text) or _place(found[0]) in self._made:
+                    continue
+                site = self._site(*found, file, entry)
+                if site is not None:
+                    yield site
+
+    def beside(self, known: Sequence[Site]) -> tuple[Site, ...]:
+        """A site for every definition that a line is about and that is not among the ``known`` sites.
+
+        Lines that name a config and whose kernel stands nowhere get a site too, without a kernel: so each has its result.
+        """
+        places = {(site.position.path, site.position.line) for site in known}
+        made: list[Site] = []
+        for file in self._files:
+            for kernel, path, line, entry in _asked(file):
+                found = self._nearest(kernel, path, line)
                 if found is None:
                     if entry.specialization.config is not None:
-                        made.append(_stand_in(file, entry, roots, targets))
+                        made.append(_stand_in(file, entry, self._roots, self._targets))
                     continue
-                definition, root = found
-                place = (posix(definition.statement.module.path), definition.line)
+                place = _place(found[0])
                 if place in places or (line is None and _has_site(known, kernel, place[0])):
                     continue
                 places.add(place)
-                site = kernel_site(analysis, definition, root, targets, _no_configs(file.path, entry))
-                made.append(site if site is not None else _stand_in(file, entry, roots, targets))
-    return tuple(made)
+                made.append(self._site(*found, file, entry) or _stand_in(file, entry, self._roots, self._targets))
+        return tuple(made)
+
+    def _site(self, definition: Definition, root: str, file: RecordedSpecializations, entry: Recorded) -> Site | None:
+        place = _place(definition)
+        if place not in self._made:
+            no_configs = _no_configs(file.path, entry)
+            self._made[place] = kernel_site(self._analysis, definition, root, self._targets, no_configs)
+        return self._made[place]
+
+    def _nearest(self, kernel: str, path: str, line: int | None) -> tuple[Definition, str] | None:
+        """The definition that a line is about, as :func:`~smemcheck.specialize.recorded.assign` will see it, and its root."""
+        asked = kernel, path, line
+        if asked not in self._nearest_to:
+            self._nearest_to[asked] = _nearest(self._analysis, self._sources, *asked)
+        return self._nearest_to[asked]
+
+
+def _asked(file: RecordedSpecializations) -> Iterator[tuple[str, str, int | None, Recorded]]:
+    """The kernels that lines are about: name, path, line of the definition, and the last of those lines."""
+    for kernel, lines in file.by_kernel.items():
+        for (path, line), entry in {(one.path, one.definition): one for one in lines}.items():
+            yield kernel, path, line, entry
+
+
+def _place(definition: Definition) -> _Place:
+    return posix(definition.statement.module.path), definition.line
 
 
 class _Sources:
@@ -81,7 +126,6 @@ class _Sources:
 def _nearest(
     analysis: Analysis, sources: _Sources, kernel: str, path: str, line: int | None
 ) -> tuple[Definition, str] | None:
-    """The definition that a line is about, as :func:`~smemcheck.specialize.recorded.assign` will see it, and its root."""
     for candidate, root in sources.defining(kernel, path):
         module = analysis.project.module(candidate)
         found = [] if module is None else definitions(module, kernel)

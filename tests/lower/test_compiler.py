@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,35 @@ def test_the_compiler_works_on_the_first_kernel_while_the_second_is_looked_at(
     report = pipeline.check([str(tmp_path)], Settings(targets=("sm_90",), cache=False))
     assert [event for event in events if event != "run"][2:] == ["copy", "2 jobs", "move", "2 jobs"]
     assert [result.outcome for result in report.results] == [needs(1024)] * 4
+
+
+def test_what_recorded_lines_ask_of_a_kernel_is_asked_when_its_file_is_read(
+    tmp_path: Path, events: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = KERNEL.replace("copy", "plain").replace("@triton.autotune", "# @triton.autotune")
+    for name, text in (("first", KERNEL), ("second", KERNEL.replace("copy", "move")), ("third", plain)):
+        (tmp_path / f"{name}.py").write_text(text)
+    line = {"signature": {"x": "*fp32", "y": "*fp32", "BLOCK": "constexpr"}, "config": {"kwargs": {"BLOCK": 64}}}
+    places = [("move", "second", 7), ("plain", "third", 7), ("copy", "first", 7), ("copy", "moved", 70)]
+    rows = [{**line, "kernel": name, "path": f"/elsewhere/{file}.py", "line": at} for name, file, at in places]
+    recorded = tmp_path / "seen.jsonl"
+    recorded.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read_file, put = source._read_file, Feed.put
+    monkeypatch.setattr(
+        source, "_read_file", lambda analysis, path, *more: events.append(path) or read_file(analysis, path, *more)
+    )
+    monkeypatch.setattr(
+        Feed, "put", lambda feed, jobs: events.extend(job.kernel.entry.name for job in jobs) or put(feed, jobs)
+    )
+    settings = Settings(targets=("sm_90",), cache=False, specializations=(str(recorded),))
+    report = pipeline.check([str(tmp_path)], settings)
+    files = [str(tmp_path / f"{name}.py") for name in ("first", "second", "third")]
+    asked = [event for event in events if event not in ("run", "read") and not isinstance(event, tuple)]
+    assert asked == [files[0], "plain", "copy", files[1], "move", files[2]]
+    # Each line has its result, in its place; the one that is about no file of this name is about none of them.
+    named = [report.sites[result.site].kernel_name for result in report.results]
+    assert named == ["move", "plain", "copy", "copy"]
+    assert [result.outcome for result in report.results] == [needs(1024)] * 3 + [None]
 
 
 @pytest.mark.usefixtures("events")
