@@ -28,6 +28,7 @@ def define_function(
         None if frame.kind == "module" else frame,
         defaults_of(interpreter, node.params, frame),
         statement,
+        member=frame.unit.members.get(id(node)),
     )
     for decorator in reversed(node.decorators):
         wrapper = interpreter.evaluate(decorator.decorator, frame)

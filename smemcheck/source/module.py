@@ -17,6 +17,7 @@ from typing import Any
 import libcst as cst
 
 from smemcheck.model import Position
+from smemcheck.source.members import Member, Method, alone, outline_of
 from smemcheck.source.positions import Positions
 from smemcheck.source.scan import Span, assignable, header_end, identifiers, split_statements
 from smemcheck.source.tokens import Tokens, share
@@ -40,6 +41,10 @@ class Unit:
         self.text = text
         self.line = line
         self.tree = tree
+        self.members: Mapping[int, Member] = {}
+        """In the outline of a class, the methods of which bodies were left out, by the identity of their nodes."""
+        self.part_of: Statement | None = None
+        """The class that an outline or a method is of."""
 
     @cached_property
     def _positions(self) -> Positions:
@@ -87,7 +92,9 @@ class Statement:
         "_assignable",
         "_definition",
         "_header",
+        "_members",
         "_mentions",
+        "_outline",
         "_unit",
         "defined_name",
         "entered",
@@ -120,10 +127,15 @@ class Statement:
         self._assignable: frozenset[str] | None = None
         self._unit: Unit | None = None
         self._header: Unit | None = None
+        self._outline: Unit | None = None
+        self._members: dict[int, Unit] | None = (
+            None  # the methods of a class that were parsed, by where they start in it
+        )
 
     def release(self) -> None:
         """Let go of what was parsed; who asks again gets another tree."""
-        self._mentions = self._assignable = self._unit = self._header = None
+        self._mentions = self._assignable = None
+        self._unit = self._header = self._outline = self._members = None
 
     @property
     def text(self) -> str:
@@ -156,6 +168,23 @@ class Statement:
         if self._unit is None:
             self._unit = self.module.parse(self.text, self.span.line)
         return self._unit
+
+    @property
+    def outline(self) -> Unit:
+        """A ``class`` without the bodies of its methods: what most questions about it need. Raises :class:`SyntaxProblem`."""
+        if self._outline is None:
+            self._outline = outline_of(self)
+        return self._outline
+
+    def member(self, method: Method) -> Unit:
+        """A method of a class, parsed, in a class without a name. Raises :class:`SyntaxProblem`."""
+        if self._members is None:
+            self._members = {}
+        if method.start not in self._members:
+            line = self.span.line + self.text.count("\n", 0, method.start) - 1
+            unit = self._members[method.start] = self.module.parse(alone(self.text, method), line)
+            unit.part_of = self
+        return self._members[method.start]
 
     @property
     def header(self) -> Unit:

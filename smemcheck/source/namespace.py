@@ -385,7 +385,8 @@ def _cause(path: Path) -> Obstacle:
 def run_statement(interpreter: Interpreter, statement: Statement, frame: Frame) -> dict[str, Any]:
     """Run one top-level statement in a frame of its own; the names it bound."""
     try:
-        frame.unit = statement.header if statement.kind == "def" else statement.unit
+        kind = statement.kind
+        frame.unit = statement.header if kind == "def" else statement.outline if kind == "class" else statement.unit
     except SyntaxProblem as problem:
         raise Blocked(Obstacle(f"the statement cannot be parsed: {problem.message}", statement.position)) from None
     if statement.kind == "def":

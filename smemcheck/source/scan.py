@@ -70,7 +70,7 @@ def split_statements(text: str) -> list[Span]:
             continue
         starts.append(at)
         decorated = match.group() == "@"
-    starts = _outside_brackets(text, starts)
+    starts = outside_brackets(text, starts)
     spans = []
     line, counted = 1, 0
     for index, start in enumerate(starts):
@@ -81,7 +81,7 @@ def split_statements(text: str) -> list[Span]:
     return spans
 
 
-def _outside_brackets(text: str, starts: list[int]) -> list[int]:
+def outside_brackets(text: str, starts: list[int]) -> list[int]:
     """``starts`` without those that stand inside a bracket opened by an earlier statement."""
     kept: list[int] = []
     opened = 0

@@ -17,6 +17,7 @@ from smemcheck.model import Position, Unknown
 
 if TYPE_CHECKING:
     from smemcheck.source.interpreter import Interpreter
+    from smemcheck.source.members import Member
     from smemcheck.source.module import Module, Statement, Unit
 
 
@@ -142,6 +143,7 @@ class UserFunction:
     attributes: dict[str, Any] = field(default_factory=dict)
     qualifier: str = ""  # "staticmethod", "classmethod", "property", "cached_property" or ""
     sweeps: tuple[Sweep, ...] = ()  # of a test or benchmark: together they say what it is called with
+    member: Member | None = None  # of a method of a class at a module's top level; ``node`` is then its signature only
 
     @property
     def place(self) -> Place:
@@ -151,22 +153,24 @@ class UserFunction:
         """The function as it is written."""
         if self.statement is not None:
             self.statement.entered = True
-        return self.statement.text if self.statement is not None else cst.Module([]).code_for_node(self.node)
+            return self.statement.text
+        return cst.Module([]).code_for_node(self.node if self.member is None else self.full()[1])
 
     def full(self) -> tuple[Unit, cst.FunctionDef]:
         """The function with its body, and the unit its nodes belong to. Raises :class:`Blocked` when it cannot be parsed."""
         from smemcheck.source.module import SyntaxProblem
 
-        if self.statement is None:
-            assert isinstance(self.node, cst.FunctionDef)
-            return self.unit, self.node
-        self.statement.entered = True
         try:
+            if self.member is not None:
+                return self.member.full()
+            if self.statement is None:
+                assert isinstance(self.node, cst.FunctionDef)
+                return self.unit, self.node
+            self.statement.entered = True
             unit = self.statement.unit
         except SyntaxProblem as problem:
-            raise Blocked(
-                Obstacle(f"the function cannot be parsed: {problem.message}", self.statement.position)
-            ) from None
+            place = self.place if self.statement is None else self.statement.position
+            raise Blocked(Obstacle(f"the function cannot be parsed: {problem.message}", place)) from None
         node = unit.tree.body[0]
         assert isinstance(node, cst.FunctionDef)
         return unit, node

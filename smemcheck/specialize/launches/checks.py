@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) -> Any:
     """An expression that may be a check of the arguments: examples pass what asks for sizes, dtypes and devices."""
-    hints = self.hints.of(frame.unit)
-    if id(node) in hints.guards:
+    checks = self.hints.checks(frame.unit)
+    if id(node) in checks.guards:
         inner = node.expression if isinstance(node, cst.UnaryOperation) else None
         if isinstance(inner, cst.Comparison) and isinstance(node.operator, cst.Not):  # type: ignore[attr-defined]
             held = _follow(self, inner, frame, wanted=True)
@@ -30,7 +30,7 @@ def tested(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame) -> 
             return False
         return result
     if type(node) is cst.Comparison:
-        if id(node) in hints.asserted:
+        if id(node) in checks.asserted:
             return _follow(self, node, frame, wanted=True)
         sizes = threshold(self, node, frame)
         if sizes is not None:

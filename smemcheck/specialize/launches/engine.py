@@ -259,7 +259,7 @@ def _attribute(self: ExampleInterpreter, node: cst.Attribute, frame: Frame) -> A
             and isinstance(node.value, cst.Name)
             and value.geometry.dims is None
         ):
-            hint = self.hints.of(frame.unit).ranks.get(node.value.value)
+            hint = self.hints.ranks(frame.unit).get(node.value.value)
             if hint is not None:
                 value.geometry.settle(*hint)
         if name == "requires_grad":

@@ -92,9 +92,7 @@ def _facts(
 ) -> dict[str, _Facts]:
     known = interpreter.hints.parameters.get(id(function.node))
     if known is None or known[0] is not function.node:
-        text = (
-            function.statement.text if function.statement is not None else cst.Module([]).code_for_node(function.node)
-        )
+        text = function.text()
         documented = {m[1]: tuple(part.strip() for part in m[2].split(",")) for m in _DOCUMENTED.finditer(text)}
         own, whole = read_around(text), around(function.module)
         facts = {p.name.value: _facts_of(p, text, documented, own, whole) for p in parameters}

@@ -2,62 +2,56 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
 
-from smemcheck.source.module import Unit
+from smemcheck.source.module import Statement, Unit
 from smemcheck.source.walk import walk
+from smemcheck.specialize.launches.ranks import Ranks, ranks_in
 
 
 @dataclass(frozen=True, slots=True)
-class UnitHints:
-    """For names of tensors in a piece of source, the rank and dimensions' names that unpacking or strides give them; asserted comparisons."""
+class Checks:
+    """Nodes of a piece of source: comparisons that are asserted, and tests of ``if`` statements that only raise."""
 
-    unit: Unit
-    ranks: dict[str, tuple[int, tuple[str, ...]]]
+    unit: Unit  # nodes are known by their identity, which holds as long as their tree lives
     asserted: frozenset[int]
-    guards: frozenset[int]  # tests of `if` statements that only raise
+    guards: frozenset[int]
 
 
 class Hints:
     """The hints of every piece of source that was asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[int, UnitHints] = {}
+        self._checks: dict[int, Checks] = {}
+        self._ranks: dict[Unit | Statement, Ranks] = {}
         self.parameters: dict[int, Any] = {}  # what functions' texts say of their parameters, by node
 
-    def of(self, unit: Unit) -> UnitHints:
-        known = self._known.get(id(unit))
+    def checks(self, unit: Unit) -> Checks:
+        known = self._checks.get(id(unit))
         if known is None:
-            known = self._known[id(unit)] = _read(unit)
+            finder = _Finder()
+            finder.block(unit.tree.body)
+            known = Checks(unit, frozenset(finder.asserted), frozenset(finder.guards))
+            self._checks[id(unit)] = known
         return known
 
-
-_INDEXED = re.compile(r"(?<![\w.])(\w+)\.(?:shape\[|stride\(|size\()\s*(\d+)\s*[\])]")
-
-
-def _read(unit: Unit) -> UnitHints:
-    finder = _Finder()
-    finder.block(unit.tree.body)
-    indices: dict[str, set[int]] = {}
-    for name, index in _INDEXED.findall(unit.text):
-        indices.setdefault(name, set()).add(int(index))
-    for name, used in indices.items():
-        rank = max(used) + 1
-        if name not in finder.ranks and rank >= 2 and rank - 2 in used:
-            finder.ranks[name] = (rank, ())
-    return UnitHints(unit, finder.ranks, frozenset(finder.asserted), frozenset(finder.guards))
+    def ranks(self, unit: Unit) -> Ranks:
+        """What the text says of tensors by their names; of those in a method, what its whole class says."""
+        whole = unit.part_of or unit
+        known = self._ranks.get(whole)
+        if known is None:
+            known = self._ranks[whole] = ranks_in(unit)
+        return known
 
 
 class _Finder:
     """Goes through statements, not through expressions: a visitor of libcst's would take as long as the runs."""
 
     def __init__(self) -> None:
-        self.ranks: dict[str, tuple[int, tuple[str, ...]]] = {}
         self.asserted: set[int] = set()
         self.guards: set[int] = set()
 
@@ -65,8 +59,6 @@ class _Finder:
         for node in statements:
             if isinstance(node, cst.SimpleStatementLine):
                 self.block(node.body)
-            elif isinstance(node, cst.Assign):
-                self._assign(node)
             elif isinstance(node, cst.Assert):
                 inner = _Comparisons()
                 walk(node.test, inner)
@@ -92,36 +84,6 @@ class _Finder:
         elif node.orelse is not None:
             self.block(node.orelse.body.body)
 
-    def _assign(self, node: cst.Assign) -> None:
-        for target in node.targets:
-            if isinstance(target.target, (cst.Tuple, cst.List)):
-                self._unpacked([e.value for e in target.target.elements], target.target.elements, node.value)
-
-    def _unpacked(self, names: list[cst.BaseExpression], elements: Any, value: cst.BaseExpression) -> None:
-        if any(isinstance(e, cst.StarredElement) for e in elements):
-            return
-        texts = [n.value if isinstance(n, cst.Name) else "" for n in names]
-        owner = _shape_owner(value)
-        if owner is not None:
-            self.ranks.setdefault(owner, (len(texts), tuple(texts)))
-        elif isinstance(value, (cst.Tuple, cst.List)):
-            starred = [i for i, e in enumerate(value.elements) if isinstance(e, cst.StarredElement)]
-            for at in starred[:1]:
-                owner = _shape_owner(value.elements[at].value)
-                rank = len(texts) - (len(value.elements) - 1)
-                if owner is not None and len(starred) == 1:
-                    self.ranks.setdefault(owner, (rank, tuple(texts[at : at + rank])))
-                elif owner is None and len(starred) == 1:
-                    inner = value.elements[at].value
-                    if isinstance(inner, cst.Subscript):
-                        self._sliced(inner, rank)
-
-    def _sliced(self, node: cst.Subscript, count: int) -> None:
-        owner = _shape_owner(node.value)
-        piece = node.slice[0].slice
-        if owner is not None and isinstance(piece, cst.Slice) and isinstance(piece.lower, cst.UnaryOperation):
-            self.ranks.setdefault(owner, (max(count, 2), ()))
-
 
 class _Comparisons(cst.CSTVisitor):
     def __init__(self) -> None:
@@ -130,17 +92,3 @@ class _Comparisons(cst.CSTVisitor):
 
     def visit_Comparison(self, node: cst.Comparison) -> None:
         self.found.add(id(node))
-
-
-def _shape_owner(node: cst.BaseExpression) -> str | None:
-    """``x`` of ``x.shape`` and ``x.size()``."""
-    if (
-        isinstance(node, cst.Call)
-        and not node.args
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in ("size", "stride")
-    ):
-        node = node.func
-    elif not (isinstance(node, cst.Attribute) and node.attr.value == "shape"):
-        return None
-    return node.value.value if isinstance(node.value, cst.Name) else None
