@@ -18,6 +18,7 @@ import libcst as cst
 
 from smemcheck.model import Position
 from smemcheck.source.members import Member, Method, alone, outline_of
+from smemcheck.source.pieces import parsed
 from smemcheck.source.positions import Positions
 from smemcheck.source.scan import Span, assignable, header_end, identifiers, split_statements
 from smemcheck.source.tokens import Tokens, share
@@ -370,7 +371,7 @@ class Module:
             raise Blocked(Obstacle("the statement is too long to be parsed in time", Position(self.path, line)))
         is_common = text.startswith(("import ", "from ")) and len(text) < _COMMON
         try:
-            tree = _common(text) if is_common else cst.parse_module(text)
+            tree = _common(text) if is_common else parsed(text)
         except cst.ParserSyntaxError as error:
             raise SyntaxProblem(error.message.splitlines()[0], line + error.raw_line - 1) from None
         except RecursionError:

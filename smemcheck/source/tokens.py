@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import libcst as cst
@@ -61,6 +62,24 @@ def share(node: cst.CSTNode, tokens: Tokens) -> None:
                     _put(one, name, type(part)([_shared(token, tokens) for token in part]))
                 else:
                     pending += part
+
+
+def replace_nodes(node: cst.CSTNode, other: Callable[[cst.CSTNode], cst.CSTNode | None]) -> None:
+    """Put what ``other`` gives in the place of nodes below ``node`` that stand in a field of their own."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        for name in _fields(type(one)):
+            part = getattr(one, name)
+            kind = _KINDS.get(type(part)) or _kind(type(part))
+            if kind == _NODE:
+                instead = other(part)
+                if instead is None:
+                    pending.append(part)
+                else:
+                    _put(one, name, instead)
+            elif kind == _SEQUENCE and part and _kind(type(part[0])) == _NODE:
+                pending += part
 
 
 def _shared(token: cst.CSTNode, tokens: Tokens) -> cst.CSTNode:
