@@ -31,7 +31,7 @@ Answer: TypeAlias = "tuple[dict[Job, Outcome], str, tuple[str, ...]]"
 
 Heard: TypeAlias = Callable[[Job, Outcome], None]
 
-_SWITCH = 0.0005  # seconds that a thread keeps the interpreter while another one wants it
+_SWITCH = 0.0001  # seconds that a thread keeps the interpreter while another one wants it
 _MOST_EARLY = 256  # workers that are started for kernels which were only seen from afar
 
 

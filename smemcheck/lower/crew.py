@@ -56,6 +56,7 @@ class Crew:
         self._time_limit = time_limit
         self._memory_limit = memory_limit
         self._selector = selectors.DefaultSelector()
+        self._also: int | None = None
         self._last_kernel: tuple[Kernel, str] | None = None
         self._endless = Endless()
 
@@ -107,18 +108,20 @@ class Crew:
             if slot.task is None:
                 self._give_work(slot)
 
-    def wait(self, also: int | None = None) -> list[Answer]:
-        """What was answered, or became of a task otherwise, within a moment; less where the descriptor ``also`` can be read.
+    def listen_to(self, also: int | None) -> None:
+        """Let :meth:`wait` end early when this descriptor can be read."""
+        if self._also is not None:
+            self._selector.unregister(self._also)
+        if also is not None:
+            self._selector.register(also, selectors.EVENT_READ)
+        self._also = also
+
+    def wait(self) -> list[Answer]:
+        """What was answered, or became of a task otherwise, within a moment.
 
         An answer with ``kept`` false depends on this machine and moment.
         """
-        if also is not None:
-            self._selector.register(also, selectors.EVENT_READ)
-        try:
-            events = self._selector.select(_TICK)
-        finally:
-            if also is not None:
-                self._selector.unregister(also)
+        events = self._selector.select(_TICK)
         spoke = {id(key.data): key.data for key, _ in events if key.data is not None}
         answers = [answer for slot in spoke.values() for answer in self._read(slot)]
         answers += [answer for slot in self.slots if slot.task is not None for answer in self._watch(slot)]
@@ -198,8 +201,9 @@ class Crew:
     def _read(self, slot: Slot) -> Iterator[Answer]:
         if slot.worker is None:
             return
-        slot.worker.read_output()
         answers = slot.worker.read_answers()
+        if not answers:
+            slot.worker.read_output()
         if answers is None:
             yield from self._bury(slot)
             return

@@ -170,14 +170,17 @@ class Pool:
         count = 0  # jobs so far
         left: set[int] = set()  # those of them that a compiler is yet to answer
         is_last = has_asked = False
+        crew.listen_to(feed.fileno())
         try:
             while left or not is_last:
-                answers = crew.wait(None if is_last else feed.fileno()) if has_asked or not is_last else []
+                answers = crew.wait() if has_asked or not is_last else []
                 outcomes = [outcome for task, answer in answers for outcome in self._heard(task, answer)]
                 if not is_last:
                     jobs, is_last = feed.take()
                     if feed.is_abandoned:
                         return
+                    if is_last:
+                        crew.listen_to(None)
                     known, tasks = self._split(jobs, count)
                     count += len(jobs)
                     left.update(task.index for task in tasks)
@@ -191,6 +194,7 @@ class Pool:
                     yield outcome
                     crew.excuse(time.monotonic() - yielded)  # that time is not the compiler's
         finally:
+            crew.listen_to(None)
             self._own_notes += (
                 f"the registers of {number} config{'' if number == 1 else 's'} are not known: {reason}"
                 for reason, number in self._without_registers.items()

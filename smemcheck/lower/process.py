@@ -33,6 +33,7 @@ from smemcheck_worker.main import main
 main()
 """
 
+_AT_ONCE = 64 * 1024  # bytes that are read at once
 STDERR_TAIL = 64 * 1024  # bytes of what a worker printed last that are kept for messages
 
 
@@ -156,7 +157,7 @@ def _read_available(descriptor: int, keep: int | None) -> bytes | None:
     collected = b""
     while True:
         try:
-            chunk = os.read(descriptor, 1 << 16)
+            chunk = os.read(descriptor, _AT_ONCE)
         except BlockingIOError:
             return collected
         except OSError:
@@ -164,6 +165,8 @@ def _read_available(descriptor: int, keep: int | None) -> bytes | None:
         if not chunk:
             return collected or None
         collected = (collected + chunk)[-keep:] if keep else collected + chunk
+        if len(chunk) < _AT_ONCE:  # each call hands the interpreter to another thread, which is slow to give it back
+            return collected
 
 
 def _resident(process: int) -> int:
