@@ -37,6 +37,7 @@ class Slot:
     group: Group | None = None
     task: Task | None = None
     ready: bool = False
+    slice: str = ""  # the text that the worker was last sent
     is_asked: bool = False
     began: float = 0.0  # when the task was sent
     deadline: float = 0.0
@@ -150,7 +151,8 @@ class Crew:
             self._ask(slot)
 
     def _start(self, slot: Slot, environment: dict[str, str]) -> None:
-        slot.worker, slot.ready, slot.looked = WorkerProcess(self._python, environment), False, 0.0
+        slot.worker, slot.ready = WorkerProcess(self._python, environment), False
+        slot.slice, slot.looked = "", 0.0
         self._selector.register(slot.worker.answers, selectors.EVENT_READ, slot)
         self._selector.register(slot.worker.output, selectors.EVENT_READ, slot)
 
@@ -165,7 +167,9 @@ class Crew:
         if not slot.task.is_trial:
             encoded = codec.encode(slot.task.job)
             assert not isinstance(encoded, Unknown)
-            request = {**encoded, "kernel": self._encoded(slot.task.job.kernel), **request}
+            text = self._encoded(slot.task.job.kernel)
+            request = {**encoded, "kernel": "" if slot.slice == text else text, **request}
+            slot.slice = text
         slot.worker.ask(request)
 
     def _encoded(self, kernel: Kernel) -> str:

@@ -225,7 +225,7 @@ def _function_index(value: FunctionValue, kernel: Kernel) -> int | None:
 
 
 def encode_kernel(kernel: Kernel) -> str:
-    """The slice as text, sent with every job; the worker keeps what it built as long as the text stays the same."""
+    """The slice as text; a worker keeps what it built of it until it gets another."""
     functions = [
         {
             "name": function.name,

@@ -418,3 +418,15 @@ def test_jobs_are_told_what_others_have_in_common_with_them() -> None:
     ]
     (group,) = grouped([Task(index, one, {}, None) for index, one in enumerate(jobs)])
     assert [task.request["common"] for task in group.tasks] == ["stages", "stages", "ttir", ""]
+
+
+def test_every_config_of_a_slice_that_cannot_be_built_says_so_and_the_next_kernel_is_lowered() -> None:
+    pytest.importorskip("triton", reason="lowering needs Triton")
+    kernel = slice_kernel(KERNEL, "kernel")
+    strange = replace(kernel, functions=(replace(kernel.entry, source="kernel = None"),), digest="strange")
+    configs = [Config((), num_warps=warps) for warps in (1, 2, 4)]
+    jobs = [job(one, types={"x": "*fp32"}, config=config) for one in (strange, kernel) for config in configs]
+    with Pool(workers=1) as pool:
+        answers = dict(pool.run(jobs))
+    assert [str(getattr(answers[n], "reason", "")) for n in range(3)] == ["kernel is not one plain def"] * 3
+    assert [type(answers[n]) for n in range(3, 6)] == [Footprint] * 3

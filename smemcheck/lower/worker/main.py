@@ -71,7 +71,10 @@ def _triton() -> Dict[str, Any]:
 
 
 class Worker:
-    """Answers jobs one after the other, and keeps the slice it built last: the configs of a kernel come in a row."""
+    """Answers jobs one after the other, and keeps the slice it built last: the configs of a kernel come in a row.
+
+    A job without the text of a slice is about the one before.
+    """
 
     def __init__(self) -> None:
         self.kernel_text = ""
@@ -92,11 +95,10 @@ class Worker:
             shutil.rmtree(os.environ.get("TRITON_CACHE_DIR", os.devnull), ignore_errors=True)
 
     def _lower(self, job: Dict[str, Any]) -> Dict[str, Any]:
-        if job["kernel"] != self.kernel_text:
-            self.kernel, self.kernel_text = None, ""
-            self.kernel = Slice(json.loads(job["kernel"]))
-            self.kernel_text = job["kernel"]
-        assert self.kernel is not None
+        if job["kernel"] not in ("", self.kernel_text):
+            self.kernel, self.kernel_text = None, job["kernel"]
+        if self.kernel is None:
+            self.kernel = Slice(json.loads(self.kernel_text))
         request = Request(job, self.kernel)
         if "rest" in job:
             text = Path(job["handover"], job["rest"]).read_text(encoding="utf-8")
