@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from smemcheck.model import Position
@@ -36,11 +37,23 @@ _OF_TEXTS = (Role.IMPORT, Role.EXPORTS, Role.NOTHING)
 """Statements that mention names without looking them up: for an import that is done where its name is mentioned."""
 
 
-def leads_of(text: str, names: Collection[str]) -> frozenset[str]:
-    """What of the names a text mentions, and the attributes in it that begin with one of these."""
-    found = identifiers(text).intersection(names)
-    attributes = _ATTRIBUTE.findall(text) if found else ()
-    return found.union(f".{one}" for one in attributes if one.startswith(tuple(found)))
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, and those behind a dot."""
+
+    every: frozenset[str]
+    attributes: frozenset[str]
+
+
+def words_of(text: str) -> Words:
+    """The words of a text."""
+    return Words(identifiers(text), frozenset(_ATTRIBUTE.findall(text)))
+
+
+def leads_of(words: Words, names: Collection[str]) -> frozenset[str]:
+    """What of the names a text mentions by its words, and the attributes in it that begin with one of these."""
+    found = words.every.intersection(names)
+    return found.union(f".{one}" for one in words.attributes if one.startswith(tuple(found))) if found else found
 
 
 def makes_kernels(text: str) -> bool:
@@ -189,7 +202,7 @@ class _Walk:
         role, _ = outlined.roles.of[statement.index]
         if statement.is_kernel and not statement.entered:
             self._found(outlined, statement.index, False)
-            leads = leads_of(statement.body_text, names)
+            leads = leads_of(words_of(statement.body_text), names)
             if leads:
                 self.leads.setdefault(statement.module.path, {})[statement.index] = leads
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import queue
 import sys
 import threading
@@ -14,11 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smemcheck.config import Settings
+from smemcheck.distributions import version_of
 from smemcheck.model import Job, Outcome, Target, Unknown
 
 if TYPE_CHECKING:
-    from smemcheck.lower import Pool
     from smemcheck.lower.feed import Feed
+    from smemcheck.lower.pool import Pool
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -206,7 +206,4 @@ def _kernels_from_afar(paths: Sequence[str], settings: Settings) -> int:
 
 def installed_triton() -> str | None:
     """The version of the Triton in this environment, without importing it; ``None`` when there is none."""
-    try:
-        return importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return version_of("triton")

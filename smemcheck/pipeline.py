@@ -137,13 +137,21 @@ def sites(paths: Sequence[str], settings: Settings) -> Report:
 
 @contextlib.contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """While source is read, most of what is made stays: the collector would go over all of it at every quarter more."""
+    """While source is read, most of what is made stays: the collector would go over all of it at every quarter more.
+
+    It does not go over what was there before, modules and what an earlier report says.
+    """
     before = gc.get_threshold()
     gc.set_threshold(*_COLLECTED)
+    is_first = not gc.get_freeze_count()
+    if is_first:
+        gc.freeze()
     try:
         yield
     finally:
         gc.set_threshold(*before)
+        if is_first:
+            gc.unfreeze()
 
 
 def _targets(paths: Sequence[str], settings: Settings) -> tuple[Target, ...]:
@@ -303,7 +311,7 @@ def _interpreters(settings: Settings) -> list[str]:
     """The interpreters whose Triton is asked: this one first, unless it has none and others were named."""
     if not settings.tritons:
         return [sys.executable]
-    from smemcheck.lower.process import identify
+    from smemcheck.lower.installation import identify
 
     for python in settings.tritons:
         if identify(python) is None:
@@ -328,7 +336,7 @@ def _report_store(paths: Sequence[str], settings: Settings) -> Any:
     if not settings.cache or not settings.cache_directory or settings.scheduler or settings.tritons:
         return None
     from smemcheck.cache import ReportStore
-    from smemcheck.lower.process import identify
+    from smemcheck.lower.installation import identify
 
     triton = identify()
     return ReportStore(paths, settings, triton.key) if triton and triton.files else None

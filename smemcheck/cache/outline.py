@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from smemcheck.closure import WHOLE, Extent
+from smemcheck.closure import WHOLE, Extent, Words, words_of
 from smemcheck.source.effects import called_by, decorating
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.roles import Role, Roles, changes_objects, declares_global
@@ -81,8 +81,8 @@ class Change:
     """What of a file is not as it was, as bits by the statements of its old outline (see :mod:`smemcheck.closure`).
 
     ``headers`` and ``texts`` are rested on by decorators and signature, and as a whole. ``names`` are newly bound: they
-    matter where a text that is rested on mentions one. ``mentioned`` are the words of new statements, and ``bodies`` the new
-    bodies of functions that are else as they were, by number. ``moved`` tells where statements of the old outline, by number,
+    matter where a text that is rested on mentions one. ``mentioned`` are the words of new statements, and ``bodies`` those of
+    the new bodies of functions that are else as they were, by number. ``moved`` tells where statements of the old outline, by number,
     stand in the new one.
     """
 
@@ -90,7 +90,7 @@ class Change:
     texts: int = 0
     names: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
-    bodies: dict[int, str] = field(default_factory=dict)
+    bodies: dict[int, Words] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
     lines: list[tuple[int, int | None]] = field(default_factory=list)
     """First lines of old statements, in order, and by how much their lines moved; ``None`` where they are gone."""
@@ -162,7 +162,7 @@ def change(old: Outline, text: str) -> Change:
             if name not in bound:
                 found.names.add(name)
     statements = module.statements
-    found.bodies = {i: statements[j].body_text for i, j, is_same in pairs if not is_same}
+    found.bodies = {i: words_of(statements[j].body_text) for i, j, is_same in pairs if not is_same}
     found.mentioned = set().union(*(_led_by(statements[j], new.rows[j].role) for j in altered if j not in matched))
     found.same = "\n".join(statement.text for j, statement in enumerate(statements) if j not in altered)
     found.lines = [

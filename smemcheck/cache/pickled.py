@@ -6,6 +6,7 @@ import dataclasses
 import io
 import pickle
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import IO, Any
 
 from smemcheck import model
@@ -37,15 +38,17 @@ class _Writer(pickle.Pickler):
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file, protocol=5)
-        self._fields: dict[type, list[str] | None] = {}  # by class; None for those that are no dataclasses
+        classes = (one for one in vars(model).values() if isinstance(one, type) and dataclasses.is_dataclass(one))
+        self.dispatch_table = {kind: _reducing(kind) for kind in classes}
 
-    def reducer_override(self, value: Any) -> Any:
-        kind = type(value)
-        if kind not in self._fields:
-            known = dataclasses.is_dataclass(kind)
-            self._fields[kind] = [field.name for field in dataclasses.fields(kind)] if known else None
-        names = self._fields[kind]
-        return NotImplemented if names is None else (kind, tuple([getattr(value, name) for name in names]))
+
+def _reducing(kind: type) -> Callable[[Any], tuple[type, tuple[Any, ...]]]:
+    """What says how an object of a dataclass is made: the class, and the values of its fields."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    if len(names) == 1:  # then a getter gives no tuple
+        return lambda value: (kind, (getattr(value, names[0]),))
+    values = attrgetter(*names)
+    return lambda value: (kind, values(value))
 
 
 def dumps(report: Report) -> bytes:

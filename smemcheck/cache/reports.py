@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 from smemcheck.cache import manifest as manifests
 from smemcheck.cache.launches import moved
 from smemcheck.config import Settings
+from smemcheck.distributions import version_of
 from smemcheck.model import Failure, FailureKind, Outcome, Report
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ReportStore:
     """The report of one question: these paths under these settings, with this Triton and this smemcheck."""
 
     def __init__(self, paths: Sequence[str], settings: Settings, triton: str) -> None:
-        """``triton`` identifies the installation, see :func:`smemcheck.lower.process.identify`."""
+        """``triton`` identifies the installation, see :func:`smemcheck.lower.installation.identify`."""
         assert settings.cache_directory is not None
         self.started = time.time_ns()
         asked: list[object] = [
@@ -101,7 +101,7 @@ class ReportStore:
             repr(settings),
             triton,
         ]
-        asked += [sys.version, sys.executable, sys.platform, _version("torch"), _own_files()]
+        asked += [sys.version, sys.executable, sys.platform, version_of("torch"), _own_files()]
         key = hashlib.blake2b(json.dumps(asked).encode(errors="surrogateescape"), digest_size=20).hexdigest()
         self._path = Path(settings.cache_directory, "reports", key)
         self._paths, self._settings = paths, settings
@@ -367,13 +367,6 @@ def _leads(words: Sequence[str], rows: Sequence[tuple[int, int, list[int]]]) -> 
 
 def _may_pass(outcome: Outcome | None) -> bool:
     return isinstance(outcome, Failure) and outcome.kind in _PASSING
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _own_files() -> list[tuple[str, int, int]]:

@@ -9,14 +9,17 @@ one worker process, ``store`` keeps answers between runs and ``shared`` between 
 work, and ``worker`` is the only package that imports Triton.
 """
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING
 
-from smemcheck.config import Settings
-from smemcheck.errors import UsageError
-from smemcheck.lower.pool import Pool
-from smemcheck.lower.store import Answers, Store
+if TYPE_CHECKING:
+    from smemcheck.config import Settings
+    from smemcheck.lower.pool import Pool
+    from smemcheck.lower.store import Answers
 
-__all__ = ["Pool", "pool_for"]
+__all__ = ["pool_for"]
 
 
 def pool_for(settings: Settings, python: str = sys.executable) -> Pool:
@@ -26,6 +29,11 @@ def pool_for(settings: Settings, python: str = sys.executable) -> Pool:
 
     Raises :class:`~smemcheck.errors.UsageError` when a package for it is missing or the scheduler does not answer.
     """
+    # Not at the top: a run that lowers nothing only asks which Triton there is.
+    from smemcheck.errors import UsageError
+    from smemcheck.lower.pool import Pool
+    from smemcheck.lower.store import Store
+
     store: Answers = Store(settings.cache_directory if settings.cache else None)
     if settings.cache and settings.shared_cache:
         from smemcheck.lower.shared import SharedStore

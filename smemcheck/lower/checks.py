@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from smemcheck.lower.groups import Group, Task
-from smemcheck.lower.process import Installation
+from smemcheck.lower.installation import Installation
 from smemcheck.lower.store import Answers
 from smemcheck.model import Config, FailureKind, Job, Kernel, Specialization, Target
 

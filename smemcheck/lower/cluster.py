@@ -14,8 +14,8 @@ from smemcheck.errors import UsageError
 from smemcheck.lower.checks import asked, stored_under
 from smemcheck.lower.feed import Feed
 from smemcheck.lower.groups import Task, grouped
+from smemcheck.lower.installation import Installation, identify
 from smemcheck.lower.pool import MEMORY_LIMIT, Answered, Pool
-from smemcheck.lower.process import Installation, identify
 from smemcheck.lower.store import Answers
 from smemcheck.model import FailureKind, Job, Outcome, Target
 

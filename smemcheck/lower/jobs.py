@@ -68,7 +68,7 @@ def digest(
 ) -> str | None:
     """The key under which the job's answer is kept; ``None`` when something outside decides it (``ir_override`` files).
 
-    ``triton`` identifies the installation, see :func:`smemcheck.lower.process.identify`; ``encoded`` is what
+    ``triton`` identifies the installation, see :func:`smemcheck.lower.installation.identify`; ``encoded`` is what
     :func:`encode` gave, if it was asked already.
     """
     encoded = encoded or encode(job)

@@ -23,7 +23,7 @@ from smemcheck.lower.completions import Completions
 from smemcheck.lower.crew import Crew
 from smemcheck.lower.feed import Feed, whole
 from smemcheck.lower.groups import Answer, Task, grouped
-from smemcheck.lower.process import Installation, identify
+from smemcheck.lower.installation import Installation, identify
 from smemcheck.lower.store import Answers, Store
 from smemcheck.model import Failure, FailureKind, Job, Outcome, Target, Unknown
 

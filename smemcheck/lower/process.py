@@ -1,16 +1,13 @@
-"""One worker process: how it is started, asked, watched and ended; and which Triton an interpreter has."""
+"""One worker process: how it is started, asked, watched and ended."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from smemcheck.lower.jobs import is_triton_variable
-from smemcheck.lower.worker.installed import installed
 
 # Loads the worker's directory as a package of its own, so that neither our other modules nor our site-packages leak into
 # an interpreter that may be another one. The current directory goes first: a triton.py lying there is not Triton.
@@ -35,36 +31,6 @@ main()
 
 _AT_ONCE = 64 * 1024  # bytes that are read at once
 STDERR_TAIL = 64 * 1024  # bytes of what a worker printed last that are kept for messages
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Installation:
-    """An interpreter's Triton: its version, and a digest of its files (empty for builds that list none)."""
-
-    version: str
-    files: str
-
-    @property
-    def key(self) -> str:
-        """What identifies this Triton in the keys of kept answers."""
-        return f"{self.version}+{self.files}"
-
-
-@functools.lru_cache(maxsize=16)
-def identify(python: str = sys.executable) -> Installation | None:
-    """The Triton of an interpreter, found without importing it; ``None`` when the interpreter or its Triton is missing."""
-    if python == sys.executable:
-        found = installed()
-    else:
-        script = str(Path(__file__).parent / "worker" / "installed.py")
-        try:
-            ran = subprocess.run(
-                [python, script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True
-            )
-            found = json.loads(ran.stdout)
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return None
-    return None if found is None else Installation(*found)
 
 
 class WorkerProcess:

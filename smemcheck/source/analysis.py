@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -11,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smemcheck.config import Settings
+from smemcheck.distributions import version_of
 from smemcheck.model import Config, Position, Site, Target, Unknown, Value
 from smemcheck.source.freeze import freeze, freeze_config
 from smemcheck.source.interpreter import Evaluator, Interpreter, Path, World, iterate
@@ -173,9 +172,7 @@ def thaw(value: Any) -> Any:
 def _versions() -> tuple[dict[str, str], str | None]:
     """The versions that analysed code would see, and the folder of the installed Triton; nothing is imported."""
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in ("triton", "torch"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+    versions.update((name, found) for name in ("triton", "torch") if (found := version_of(name)) is not None)
     spec = importlib.util.find_spec("triton")
     root = os.path.dirname(spec.origin) if spec is not None and spec.origin else None
     return versions, root

@@ -6,10 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
+from typing import TYPE_CHECKING, Any
 
 from smemcheck.model import Pin, Position
 
@@ -17,6 +14,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 # What torch's wheels for Linux on x86-64 require of Triton: Requires-Dist in the metadata of the cp311 wheels on PyPI, read
 # for each version from 2.5.1 to 2.14.1. Where two numbers stand, all releases that there are of it agree.
@@ -127,6 +127,8 @@ def _declared(document: dict[str, Any]) -> Iterator[str]:
 def _of_requirements(
     path: Path, text: str, written: Iterator[str] | list[str], *, is_locked: bool = False
 ) -> Iterator[Pin]:
+    from packaging.requirements import InvalidRequirement, Requirement  # slow to import, and most files ask for nothing
+
     for line in written:
         try:
             requirement = Requirement(line)

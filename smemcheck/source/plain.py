@@ -143,10 +143,11 @@ def _made_by(interpreter: Interpreter, definition: Definition) -> _Described | N
         if kernel.function.name != definition.name or kernel.language != "triton" or kernel.kind != "jit":
             continue
         try:
-            slice_: Kernel | Unknown = build_kernel(interpreter, kernel)
+            slice_ = build_kernel(interpreter, kernel)
         except Blocked as blocked:
-            slice_ = blocked.obstacle.to_unknown()
-        return _Described(describe_parameters(interpreter, kernel), slice_, heuristics_around(value))
+            unknown = blocked.obstacle.to_unknown()
+            return _Described(describe_parameters(interpreter, kernel), unknown, heuristics_around(value))
+        return _Described(slice_.functions[0].parameters, slice_, heuristics_around(value))
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.parser
 import os
 import re
 import stat
@@ -151,6 +150,8 @@ class Project:
         folder = self.root(module)
         self._holds(folder, "")
         found = [e for e in self._entries[folder] if e == "PKG-INFO" or e.endswith(".dist-info")]
+        if found:
+            import email.parser  # slow to import, and seldom asked for
         for entry in found:
             path = os.path.join(folder, entry) if entry == "PKG-INFO" else os.path.join(folder, entry, "METADATA")
             self.consulted[path] = None

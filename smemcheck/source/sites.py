@@ -252,12 +252,12 @@ def _freeze_tuner(interpreter: Interpreter, tuner: TunerValue) -> _Found | None:
     attributes = tuner.attributes
     slice_: Kernel | Unknown
     try:
-        parameters = describe_parameters(interpreter, kernel)
-        slice_ = (
-            build_kernel(interpreter, kernel)
-            if kernel.language == "triton"
-            else Unknown("Gluon kernels are not lowered", place)
-        )
+        if kernel.language == "triton":
+            slice_ = build_kernel(interpreter, kernel)
+            parameters = slice_.functions[0].parameters
+        else:
+            slice_ = Unknown("Gluon kernels are not lowered", place)
+            parameters = describe_parameters(interpreter, kernel)
     except Blocked as blocked:
         parameters, slice_ = (), blocked.obstacle.to_unknown()
     names = {

@@ -31,6 +31,22 @@ def specialize(
     Values that are lists are swept together, at most ``settings.max_specializations``. Nothing is returned for a site
     without a recorded line when recorded lines name configs, because then those lines are all that is asked.
     """
+    return tuple(_sharing(_specialized(site, project, settings, recorded)))
+
+
+def _sharing(answers: Sequence[Specialization | Unknown]) -> Iterator[Specialization | Unknown]:
+    """The same with equal assumptions as one object: a kernel's specialisations agree on most of their parameters."""
+    shared: dict[Assumption, Assumption] = {}
+    for answer in answers:
+        if isinstance(answer, Unknown):
+            yield answer
+        else:
+            yield replace(answer, assumptions=tuple(shared.setdefault(one, one) for one in answer.assumptions))
+
+
+def _specialized(
+    site: Site, project: Evaluates, settings: Settings, recorded: Sequence[RecordedSpecializations]
+) -> tuple[Specialization | Unknown, ...]:
     lines = _recorded_lines(site, recorded)
     comments = values_in_comments(site, project)
     if isinstance(comments, Unknown):

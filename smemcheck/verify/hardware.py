@@ -123,7 +123,7 @@ class _Remembering:
         self.outcomes: list[Outcome] = []  # kept, so that the identities stay their own
 
     def __call__(self, jobs: Sequence[Job]) -> Iterable[tuple[int, Outcome]]:
-        from smemcheck.lower import Pool
+        from smemcheck.lower.pool import Pool
 
         with Pool(
             workers=self.settings.jobs,

@@ -20,8 +20,9 @@ import pytest
 
 from smemcheck import pipeline
 from smemcheck.config import Settings
-from smemcheck.lower import Pool, pool_for
-from smemcheck.lower.process import identify
+from smemcheck.lower import pool_for
+from smemcheck.lower.installation import identify
+from smemcheck.lower.pool import Pool
 from smemcheck.model import Footprint, Report, Result
 
 pytest.importorskip("triton", reason="the reported bytes are those that a compiler says")

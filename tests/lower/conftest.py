@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from smemcheck.lower import Pool
+from smemcheck.lower.pool import Pool
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smemcheck.lower import Pool
 from smemcheck.lower.jobs import encode, encode_kernel
+from smemcheck.lower.pool import Pool
 from smemcheck.model import (
     AttributeValue,
     Config,

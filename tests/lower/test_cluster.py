@@ -15,8 +15,8 @@ import pytest
 from slicing import job, slice_kernel
 
 from smemcheck.errors import UsageError
-from smemcheck.lower import Pool
 from smemcheck.lower.cluster import ClusterPool
+from smemcheck.lower.pool import Pool
 from smemcheck.lower.store import Store
 from smemcheck.model import Config, Failure, FailureKind, Footprint, Job
 

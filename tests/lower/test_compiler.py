@@ -13,8 +13,8 @@ from smemcheck import pipeline, source
 from smemcheck import specialize as specialize_stage
 from smemcheck.config import Settings
 from smemcheck.errors import UsageError
-from smemcheck.lower import Pool
 from smemcheck.lower.feed import Feed
+from smemcheck.lower.pool import Pool
 from smemcheck.rules.example import needs
 
 pytest.importorskip("triton", reason="what no Triton can answer is not asked early")

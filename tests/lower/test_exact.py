@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from slicing import TARGETS, job, outcome, slice_kernel
 
-from smemcheck.lower import Pool
+from smemcheck.lower.pool import Pool
 from smemcheck.model import Config, Failure, FailureKind, Footprint
 
 pytest.importorskip("triton", reason="lowering needs Triton")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slicing import job, outcome, slice_kernel
 
-from smemcheck.lower import Pool
+from smemcheck.lower.pool import Pool
 from smemcheck.model import Config, Failure, FailureKind, Footprint, FunctionValue, NamespaceValue, Position, Unknown
 
 pytest.importorskip("triton", reason="lowering needs Triton")

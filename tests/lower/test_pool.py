@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from slicing import job, outcome, slice_kernel
 
-from smemcheck.lower import Pool, process
+from smemcheck.lower import process
 from smemcheck.lower.feed import Feed
 from smemcheck.lower.groups import Task, grouped
+from smemcheck.lower.installation import Installation
+from smemcheck.lower.pool import Pool
 from smemcheck.model import Config, Failure, FailureKind, Footprint, Job
 
 SCRIPT = Path(__file__).with_name("scripted_worker.py")
@@ -38,7 +40,7 @@ TARGETS = [job(slice_kernel(KERNEL, "kernel"), types={"x": "*fp32"}).target]
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers follow scripted_worker.py, and an interpreter without Triton passes for one that has it."""
     monkeypatch.setattr(process, "BOOTSTRAP", SCRIPT.read_text(encoding="utf-8"))
-    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: process.Installation("0.0.0", "scripted"))
+    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: Installation("0.0.0", "scripted"))
 
 
 def acting(*actions: str, seconds: float = 0) -> list[Job]:
@@ -350,9 +352,11 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
     program = f"""
         import sys
         sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(process.__file__).parents[2])!r}]
-        from smemcheck.lower import Pool, pool, process
+        from smemcheck.lower import pool, process
+        from smemcheck.lower.installation import Installation
+        from smemcheck.lower.pool import Pool
         process.BOOTSTRAP = open({str(SCRIPT)!r}).read()
-        pool.identify = lambda _: process.Installation("0.0.0", "scripted")
+        pool.identify = lambda _: Installation("0.0.0", "scripted")
         from test_pool import acting
         with Pool(workers=2, time_limit=60) as workers:
             for _, answer in workers.run(acting("answer", "answer", "hang", "hang", "hang")):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from slicing import job, outcome, slice_kernel
 
-from smemcheck.lower import Pool
+from smemcheck.lower.pool import Pool
 from smemcheck.lower.worker import registers
 from smemcheck.lower.worker.layouts import Layouts, tensor
 from smemcheck.model import Config, Footprint

@@ -11,7 +11,8 @@ from test_store import scripted  # noqa: F401 - a fixture
 
 from smemcheck.config import Settings
 from smemcheck.errors import UsageError
-from smemcheck.lower import Pool, pool_for
+from smemcheck.lower import pool_for
+from smemcheck.lower.pool import Pool
 from smemcheck.lower.shared import SharedStore
 from smemcheck.lower.store import Store
 from smemcheck.model import Footprint

@@ -13,8 +13,10 @@ import pytest
 from slicing import job, slice_kernel
 from test_pool import acting
 
-from smemcheck.lower import Pool, process
+from smemcheck.lower import process
+from smemcheck.lower.installation import Installation
 from smemcheck.lower.jobs import digest, environment, is_compile_variable
+from smemcheck.lower.pool import Pool
 from smemcheck.lower.store import FILE_NAME, Store
 from smemcheck.model import Config, FailureKind, Job
 
@@ -32,7 +34,7 @@ SOURCE = """
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "BOOTSTRAP", SCRIPT.read_text(encoding="utf-8"))
-    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: process.Installation("0.0.0", "scripted"))
+    monkeypatch.setattr("smemcheck.lower.pool.identify", lambda _: Installation("0.0.0", "scripted"))
 
 
 def test_what_is_put_is_found_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from smemcheck import cli, pipeline
 from smemcheck.config import Settings
-from smemcheck.lower.process import identify
+from smemcheck.lower.installation import identify
 from smemcheck.report.text import render
 
 HERE = Path(__file__).parent
