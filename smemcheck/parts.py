@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from smemcheck.cache.launches import read, written
 from smemcheck.cache.reports import Basis, Kept
@@ -20,9 +21,11 @@ from smemcheck.source.module import Module, Statement
 from smemcheck.source.project import Project
 from smemcheck.source.shared_lists import changes_in, list_names
 from smemcheck.specialize import callers_of
-from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.launches.noted import Notes
 from smemcheck.specialize.recorded import RecordedSpecializations
+
+if TYPE_CHECKING:
+    from smemcheck.specialize.launches.entries import Callers
 
 
 def parts_of(

@@ -15,10 +15,10 @@ A new device is one ``[targets.NAME]`` table in a TOML file beside this module. 
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from smemcheck.errors import UsageError, did_you_mean
@@ -82,8 +82,7 @@ def targets() -> Mapping[str, Target]:
     """Every known target by its name (``sm_120``, ``gfx942``), in the order of the tables."""
     known: dict[str, Target] = {}
     for file_name in _TABLES:
-        text = importlib.resources.files(__package__).joinpath(file_name).read_text(encoding="utf-8")
-        document = tomllib.loads(text)
+        document = tomllib.loads(Path(__file__).with_name(file_name).read_text(encoding="utf-8"))
         for name, table in document["targets"].items():
             known[name] = _target(name, {**document["common"], **table}, document)
     return known

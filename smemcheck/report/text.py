@@ -105,6 +105,7 @@ def _console(*, color: bool, width: int) -> Console:
         force_terminal=color,
         color_system="standard" if color else None,
         width=width,
+        emoji=False,  # what stands between colons in a message is no name of a picture
         highlight=False,
         legacy_windows=False,
     )

@@ -16,6 +16,7 @@ from smemcheck.model import Site
 from smemcheck.source.analysis import Analysis
 from smemcheck.specialize.kinds import KernelUse
 from smemcheck.specialize.launches.arguments import Proposal, propose
+from smemcheck.specialize.launches.configs import on_target
 from smemcheck.specialize.launches.guesses import with_guesses, with_short_loops
 from smemcheck.specialize.launches.sites import (
     callers_of,
@@ -23,7 +24,6 @@ from smemcheck.specialize.launches.sites import (
     forget_launches,
     launch_sites,
     launches_by_target,
-    on_target,
 )
 
 __all__ = ["Proposal", "callers_of", "configured", "forget_launches", "launch_sites", "on_target", "proposals_of"]

@@ -13,11 +13,18 @@ from smemcheck.source.values import Instance, Obstacle
 from smemcheck.specialize.dtypes import canonical_dtype, is_float, value_text
 from smemcheck.specialize.given import Argument, argument_of_type, argument_of_value
 from smemcheck.specialize.kinds import Kind, ParameterKind
+from smemcheck.specialize.launches.configs import config_of
 from smemcheck.specialize.launches.explorations import Recorded
 from smemcheck.specialize.launches.plans import Plan
-from smemcheck.specialize.launches.sites import config_of
-from smemcheck.specialize.launches.tensors import DESCRIPTOR, GUESSED, GuessedFloat, GuessedNumber, Tensor, plain_number
-from smemcheck.specialize.launches.torch_calls import dtype_of
+from smemcheck.specialize.launches.tensors import (
+    DESCRIPTOR,
+    GUESSED,
+    GuessedFloat,
+    GuessedNumber,
+    Tensor,
+    dtype_of,
+    plain_number,
+)
 
 EXAMPLE_SIZES = "computed from example sizes"
 

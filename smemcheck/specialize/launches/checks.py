@@ -11,7 +11,7 @@ from smemcheck.source.expressions import EXPRESSIONS, compare_one
 from smemcheck.source.values import External, Frame, Obstacle, Place
 from smemcheck.specialize.launches import torch_calls
 from smemcheck.specialize.launches.alternatives import threshold
-from smemcheck.specialize.launches.tensors import CallersDtype, Tensor
+from smemcheck.specialize.launches.tensors import CallersDtype, Tensor, dtype_of
 
 if TYPE_CHECKING:
     from smemcheck.specialize.launches.engine import ExampleInterpreter
@@ -70,7 +70,7 @@ def _follow(self: ExampleInterpreter, node: cst.BaseExpression, frame: Frame, *,
         others = [part for part in parts if not (isinstance(part, cst.Attribute) and part.attr.value == "dtype")]
         if owners and all(isinstance(owner, Tensor) for owner in owners) and len(others) <= 1:
             fixed = [owner.dtype for owner in owners if not owner.assumed]
-            asked = torch_calls.dtype_of(self.evaluate(others[0], frame)) if others else (fixed or [owners[0].dtype])[0]
+            asked = dtype_of(self.evaluate(others[0], frame)) if others else (fixed or [owners[0].dtype])[0]
             if asked is not None:
                 for owner in owners:
                     if owner.assumed:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from smemcheck.specialize.launches.cases import Case
-from smemcheck.specialize.launches.entries import Entry
 from smemcheck.specialize.launches.plans import Launch, Plan
+
+if TYPE_CHECKING:
+    from smemcheck.specialize.launches.cases import Case
+    from smemcheck.specialize.launches.entries import Entry
 
 
 @dataclass(frozen=True, slots=True)

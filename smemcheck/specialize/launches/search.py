@@ -8,7 +8,7 @@ import heapq
 import itertools
 import math
 import os
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from smemcheck.source.analysis import Analysis
@@ -16,8 +16,6 @@ from smemcheck.source.discovery import files_of_tests, python_files
 from smemcheck.source.interpreter import Memory, nested_deeply
 from smemcheck.source.lasting import own
 from smemcheck.source.memo import Memo
-from smemcheck.source.module import Module
-from smemcheck.source.scan import may_lead_to_launches
 from smemcheck.source.values import Blocked, Raised
 from smemcheck.specialize.launches.cases import Case, cases_of
 from smemcheck.specialize.launches.condensed import condensed, key_of
@@ -40,6 +38,7 @@ from smemcheck.specialize.launches.plans import Launch, Plan
 from smemcheck.specialize.launches.remembered import Remembered
 from smemcheck.specialize.launches.starts import start
 from smemcheck.specialize.launches.tensors import Sizes
+from smemcheck.specialize.launches.texts import modules_that_may_launch
 
 MOST_RUNS = 160  # of one entry that users call
 _MOST_INNER_RUNS = 24  # of one that other entries call
@@ -381,18 +380,3 @@ def _solved(sizes: Sizes, solved: dict[int, int]) -> Sizes:
     names = ("dimension", "sequence", "heads", "groups", "batch")
     changes = {name: solved[getattr(sizes, name)] for name in names if getattr(sizes, name) in solved}
     return replace(sizes, **changes)
-
-
-def modules_that_may_launch(analysis: Analysis, paths: Iterable[str]) -> Iterator[Module]:
-    """The modules in those of the files that can hold what leads to a launch."""
-    for path in paths:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-            if not may_lead_to_launches(data):
-                continue
-        except OSError:
-            continue
-        module = analysis.project.module(path)
-        if module is not None:
-            yield module

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smemcheck.config import Settings
 from smemcheck.errors import defect
-from smemcheck.model import Config, Position, Problem, Site, Target, Unknown
+from smemcheck.model import Position, Problem, Site, Target, Unknown
 from smemcheck.source.analysis import Analysis
 from smemcheck.source.discovery import python_files
 from smemcheck.source.freeze import posix
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.plain import Definition, kernel_site
-from smemcheck.specialize.launches.entries import Callers
+from smemcheck.specialize.launches.configs import config_of, on_target
 from smemcheck.specialize.launches.explorations import Recorded
 from smemcheck.specialize.launches.noted import Kernel
-from smemcheck.specialize.launches.search import Launches, modules_that_may_launch
+from smemcheck.specialize.launches.texts import modules_that_may_launch
+
+if TYPE_CHECKING:
+    from smemcheck.specialize.launches.entries import Callers
+    from smemcheck.specialize.launches.search import Launches
 
 _JIT = re.compile(r"@[\w.]*jit\b")
 _TUNES = re.compile(r"tun", re.IGNORECASE)
@@ -30,6 +34,8 @@ def launches_of(project: Analysis, root: str, settings: Settings, target: str | 
     found: dict[str, Launches] = project.launches.setdefault(root, {})
     name = target or targets[0]
     if name not in found:
+        from smemcheck.specialize.launches.search import Launches  # most runs after one change look for none
+
         other = found.get(targets[0])
         found[name] = Launches(project, name, root, settings.exclude, settings.respect_gitignore, other)
     return found[name]
@@ -175,29 +181,4 @@ def _site(
         root,
         targets,
         lambda target: tuple(on_target(config, target) for config in configs[target.name]),
-    )
-
-
-def on_target(config: Config, target: Target) -> Config:
-    """The config of a launch as the target's backend completes it.
-
-    ``HIPOptions.num_stages`` is 2 (triton/backends/amd/compiler.py, 3.2 to 3.9), where CUDA's is 3.
-    """
-    return replace(config, num_stages=2) if config.omits_stages and target.backend == "hip" else config
-
-
-def config_of(recorded: Recorded) -> Config | None:
-    """The options of a launch; ``None`` when they are not known. Defaults: ``CUDAOptions`` in triton/backends/nvidia/compiler.py."""
-    options: Mapping[str, Any] = recorded.launch.options
-    numbers = {
-        name: options.get(name, default) for name, default in (("num_warps", 4), ("num_stages", 3), ("num_ctas", 1))
-    }
-    if not all(isinstance(value, int) for value in numbers.values()):
-        return None
-    maxnreg = options.get("maxnreg")
-    return Config(
-        **numbers,
-        maxnreg=maxnreg if isinstance(maxnreg, int) else None,
-        omits_stages="num_stages" not in options,
-        position=recorded.launch.position,
     )

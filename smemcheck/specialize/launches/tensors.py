@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from smemcheck.source.models.torch_model import canonical_dtype, itemsize
 from smemcheck.source.values import External, Instance
 
 _MOST_DIMENSIONS = 16  # an index beyond it is an example's size where code wants the number of a dimension
@@ -203,6 +204,16 @@ class CallersDtype(External):
 def path_of(dtype: External) -> str:
     """The path of a dtype, without the user's code having looked at it."""
     return dtype.unseen if isinstance(dtype, CallersDtype) else dtype.path
+
+
+def dtype_of(value: Any) -> External | None:
+    """A torch dtype given as a value."""
+    if isinstance(value, CallersDtype):
+        return value
+    if isinstance(value, External) and value.path.startswith("torch."):
+        path = canonical_dtype(value.path)
+        return External(path) if itemsize(path) is not None else None
+    return None
 
 
 @dataclass(eq=False, slots=True)

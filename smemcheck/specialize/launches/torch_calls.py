@@ -6,9 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from smemcheck.source.models.torch_model import canonical_dtype, itemsize
+from smemcheck.source.models.torch_model import itemsize
 from smemcheck.source.values import Builtin, Call, External, Instance, Obstacle
-from smemcheck.specialize.launches.tensors import CallersDtype, Geometry, Tensor, path_of, shape_of, tensor
+from smemcheck.specialize.launches.tensors import (
+    Geometry,
+    Tensor,
+    dtype_of,
+    path_of,
+    shape_of,
+    tensor,
+)
 
 _FLOAT32, _INT64, _BOOL = External("torch.float32"), External("torch.int64"), External("torch.bool")
 _CASTS = {
@@ -94,16 +101,6 @@ SAME = frozenset(
 )
 _NUMBERS = frozenset({"size", "stride", "dim", "numel", "nelement", "__len__", "element_size"})
 _RETURNS_BOOL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"})
-
-
-def dtype_of(value: Any) -> External | None:
-    """A torch dtype given as a value."""
-    if isinstance(value, CallersDtype):
-        return value
-    if isinstance(value, External) and value.path.startswith("torch."):
-        path = canonical_dtype(value.path)
-        return External(path) if itemsize(path) is not None else None
-    return None
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

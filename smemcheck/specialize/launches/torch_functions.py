@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from smemcheck.source.values import Call, External, Obstacle
-from smemcheck.specialize.launches.tensors import Geometry, Sizes, Tensor, tensor
+from smemcheck.specialize.launches.tensors import Geometry, Sizes, Tensor, dtype_of, tensor
 from smemcheck.specialize.launches.torch_calls import (
     METHODS,
     SAME,
     contiguous,
-    dtype_of,
     integers,
     like,
     method,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smemcheck.source.values import Builtin, Call, External, Instance, Place, Raised, UserClass, UserFunction
-from smemcheck.specialize.launches.tensors import Geometry, Tensor, tensor
-from smemcheck.specialize.launches.torch_calls import dtype_of
+from smemcheck.specialize.launches.tensors import Geometry, Tensor, dtype_of, tensor
 
 LINEAR = External("torch.nn.Linear")
 _THEMSELVES = frozenset(
