@@ -217,7 +217,9 @@ def rule(
 
 def run(rules: Iterable[Rule], report: Report) -> tuple[Finding, ...]:
     """Every finding of the rules over the report, in the order of the source."""
-    cases = cases_of(report)
+    rules = tuple(rules)
+    of_report: Mapping[type[Case], Sequence[Case]] = {Report: [report]}
+    cases = cases_of(report) if any(rule_.looks_at is not Report for rule_ in rules) else of_report
     findings = [
         _finding(rule_, case, observation)
         for rule_ in rules

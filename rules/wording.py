@@ -109,7 +109,9 @@ def _listed(names: Sequence[str], most: int | None) -> str:
 
 def one_line(text: str) -> str:
     """Text as one line without control characters: a compiler's message may hold line breaks, a file name anything."""
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(text.split())
 
 
 def place_text(path: str, line: int) -> str:

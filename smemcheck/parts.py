@@ -209,6 +209,12 @@ def apart_from_lines(
     return (replace(kept, parts=parts), lines) if parts else (None, recorded)
 
 
+def _renumbered(result: Result, site: int, specialization: int | None) -> Result:
+    if (result.site, result.specialization) == (site, specialization):
+        return result
+    return replace(result, site=site, specialization=specialization)
+
+
 def with_kept(
     report: Report, kept: Kept | None, files: Sequence[str], recorded: Sequence[RecordedSpecializations] = ()
 ) -> Report:
@@ -245,9 +251,7 @@ def with_kept(
         (which, index): number for number, (which, index, _) in enumerate(specialized)
     }
     results = [
-        replace(
-            result, site=site_numbers[which, result.site], specialization=numbers.get((which, result.specialization))
-        )
+        _renumbered(result, site_numbers[which, result.site], numbers.get((which, result.specialization)))
         for which, whole in enumerate(both)
         for result in whole.results
         if (which, result.site) in site_numbers

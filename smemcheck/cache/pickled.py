@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import IO, Any
 
 from smemcheck import model
-from smemcheck.model import Failure, Footprint, Heuristic, Outcome, Position, Report, Site
+from smemcheck.model import Failure, Footprint, Heuristic, Outcome, Position, Report, Result, Site
 
 _MODULE = model.__name__
 
@@ -67,10 +67,13 @@ def dumps(report: Report) -> bytes:
             outcome = dataclasses.replace(outcome, cached=True)
         return same(outcome)
 
-    results = tuple(
-        dataclasses.replace(result, outcome=kept(result.outcome), verdict=same(result.verdict))
-        for result in report.results
-    )
+    def shortened(result: Result) -> Result:
+        outcome, verdict = kept(result.outcome), same(result.verdict)
+        if outcome is result.outcome and verdict is result.verdict:
+            return result
+        return dataclasses.replace(result, outcome=outcome, verdict=verdict)
+
+    results = tuple(map(shortened, report.results))
     sites = tuple(_without_closures(site) for site in report.sites)
     file = io.BytesIO()
     _Writer(file).dump(dataclasses.replace(report, results=results, sites=sites))

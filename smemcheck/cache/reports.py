@@ -107,6 +107,7 @@ class ReportStore:
         self._paths, self._settings = paths, settings
         self._before: manifests.Manifest = {}
         self._earlier: _Earlier | None = None
+        self._scanned: dict[str, None] = {}  # Python files below the paths and of the tests beside them
 
     def load(self) -> Report | None:
         """The kept report, if everything it rests on is unchanged. If not, the work on a new one may begin."""
@@ -131,7 +132,7 @@ class ReportStore:
             found = manifests.changes(manifest, self._earlier.different)
             if found is None:
                 return None
-            scanned = dict.fromkeys(path for root in self._paths for path in self._python_files(root, []))
+            scanned = self._scanned
             outlines: dict[str, str] = json.loads(self._earlier.outlines)
             changed = _changes({*found[0], *(path for path in scanned if path not in manifest)}, outlines)
             check = _Check(changed, found[1])
@@ -217,8 +218,10 @@ class ReportStore:
 
         every = [*files, *self._settings.specializations]
         listed = list(folders)
+        self._scanned = dict.fromkeys(path for root in self._paths for path in self._python_files(root, listed))
+        every += self._scanned
         for path in self._paths:
-            every += [*self._python_files(path, listed), *folders_of_tests(path)]
+            every += folders_of_tests(path)
             if self._settings.respect_gitignore:
                 every += ignore_files(os.path.realpath(path), listed)
         known = self._before or (self._earlier.manifest if self._earlier else {})
