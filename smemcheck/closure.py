@@ -119,14 +119,20 @@ class Closures:
         return {**walk.extents(), own: WHOLE}
 
     def of_launches(
-        self, own: str, starts: Iterable[Statement], names: Collection[str], files: Iterable[str]
+        self,
+        own: str,
+        starts: Iterable[Statement],
+        names: Collection[str],
+        files: Iterable[str],
+        entered: Collection[Statement],
     ) -> tuple[Mapping[str, Extent], Leads]:
         """What the launches of the kernels in the file ``own`` rest on, of kernels decorators and signature alone, and what of
         the names the bodies of kernels mention.
 
-        ``starts`` are statements that may lead to a launch, since they mention one of the ``names``.
+        ``starts`` are statements that may lead to a launch, since they mention one of the ``names``. ``entered`` are the
+        functions that example runs for these kernels looked into.
         """
-        walk = _Walk(self._modules, self._binders, files)
+        walk = _Walk(self._modules, self._binders, files, entered)
         if own in self._modules:
             walk.kernels(self._modules[own])
         for statement in starts:
@@ -152,8 +158,10 @@ class _Walk:
         modules: Mapping[str, _Outlined],
         binders: Mapping[str, list[tuple[_Outlined, int]]],
         files: Iterable[str],
+        entered: Collection[Statement] = (),
     ) -> None:
         self._binders = binders
+        self._entered = frozenset(entered)
         self._opened = {path: modules[path] for path in files if path in modules}
         self._headers: dict[str, int] = dict.fromkeys(files, 0)
         self._texts: dict[str, int] = dict.fromkeys(files, 0)
@@ -200,23 +208,27 @@ class _Walk:
     def start(self, outlined: _Outlined, statement: Statement, names: Collection[str]) -> None:
         """Start from a statement that was found by what it mentions."""
         role, _ = outlined.roles.of[statement.index]
-        if statement.is_kernel and not statement.entered:
+        if statement.is_kernel and not self._is_entered(statement):
             self._found(outlined, statement.index, False)
             leads = leads_of(words_of(statement.body_text), names)
             if leads:
                 self.leads.setdefault(statement.module.path, {})[statement.index] = leads
             return
-        if role is Role.FUNCTION and not statement.entered:
+        if role is Role.FUNCTION and not self._is_entered(statement):
             self._found(outlined, statement.index, False)
         elif role not in _OF_TEXTS:
             self._whole(outlined, statement.index, False)
         self._texts[statement.module.path] = self._texts.get(statement.module.path, 0) | 2 << statement.index
 
+    def _is_entered(self, statement: Statement) -> bool:
+        """Whether the body of a function was looked into, for these kernels or for everybody."""
+        return statement.entered or statement in self._entered
+
     def _found(self, outlined: _Outlined, index: int, device: bool) -> None:
         """Rest on a statement, because a name that it binds is mentioned."""
         statement = outlined.module.statements[index]
         role, _ = outlined.roles.of[index]
-        if role is Role.FUNCTION and not (device or statement.entered or index in outlined.roles.whole):
+        if role is Role.FUNCTION and not (device or self._is_entered(statement) or index in outlined.roles.whole):
             path = outlined.module.path
             if not self._headers[path] >> (index + 1) & 1:
                 self._headers[path] |= 2 << index

@@ -76,7 +76,7 @@ def _together(starts: dict[str, _Start], found_in: Mapping[str, set[str]]) -> li
         groups = [*apart, group.union(*(one for one in groups if one not in apart))]
     for group in groups:
         members = [starts[path] for path in group]
-        sets = ("names", "statements", "files", "launched", "modules", "changing", "slices")
+        sets = ("names", "statements", "entered", "files", "launched", "modules", "changing", "slices")
         together = _Start(
             **{name: set().union(*(getattr(one, name) for one in members)) for name in sets},
             is_sliced=all(one.is_sliced for one in members),
@@ -119,7 +119,8 @@ def outlines_of(parts: Mapping[str, Basis], analysis: Analysis, kept: Kept | Non
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the part about a file comes from: the words that lead to its kernels, and statements that have one.
+    """What the part about a file comes from: the words that lead to its kernels, statements that have one, and the functions
+    that example runs for them looked into.
 
     ``files`` are those that the file itself led to, ``launched`` those that such statements led to; ``changing`` are files
     that matter as a whole. ``slices`` are where the functions start that its kernels are made of, unless that is not known of
@@ -128,6 +129,7 @@ class _Start:
 
     names: set[str]
     statements: set[Statement]
+    entered: set[Statement]
     files: set[str]
     launched: set[str]
     modules: set[str]
@@ -146,7 +148,9 @@ def _start(
 ) -> _Start:
     names = _kernels(module, sites)
     statements: set[Statement] = set()
+    entered: set[Statement] = set()
     for callers in every:
+        entered.update(*callers.entered.get(module.path, ()))
         names |= callers.looked.get(module.path, set())
         statements.update(statement for name in names for statement in callers.mentioning(name))
     changed = {other for other in changing if lists and any(True for _ in changes_in(project, other, lists))}
@@ -155,7 +159,7 @@ def _start(
     kernels = [answer.kernel for site in sites for answer in site.answers.values()]
     slices = {function.position for kernel in kernels if isinstance(kernel, Kernel) for function in kernel.functions}
     is_sliced = all(isinstance(kernel, Kernel) for kernel in kernels)
-    return _Start(names | lists, statements, files, launched, modules | more, changed, slices, is_sliced)
+    return _Start(names | lists, statements, entered, files, launched, modules | more, changed, slices, is_sliced)
 
 
 def _basis(path: str, start: _Start, closures: Closures, known: Basis | None) -> Basis:
@@ -163,7 +167,7 @@ def _basis(path: str, start: _Start, closures: Closures, known: Basis | None) ->
     names, modules = frozenset(start.names), frozenset(start.modules)
     if known is not None:
         names, modules = names | known.names, modules | known.modules
-    launched, leads = closures.of_launches(path, start.statements, names, start.launched)
+    launched, leads = closures.of_launches(path, start.statements, names, start.launched, start.entered)
     if known is not None:
         launched, leads = merged((launched, known.files)), {**known.leads, **leads}
     source = closures.of_source(path, start.files, start.slices if start.is_sliced else None)

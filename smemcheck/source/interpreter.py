@@ -240,10 +240,14 @@ class Interpreter:
 
     @contextlib.contextmanager
     def set_aside(self) -> Iterator[None]:
-        """As if this run had set nothing of what other runs have too, while something is asked that is no part of it."""
+        """As if this run had set nothing of what other runs have too, while something is asked that is no part of it.
+
+        Other runs take the answer without asking again, so what is looked into for it is no account of this run's either.
+        """
         changed = self._exchange(reversed(self._set))
         try:
-            yield
+            with self.project.held.noting(None):
+                yield
         finally:
             self._exchange(reversed(changed))
 

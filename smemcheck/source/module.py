@@ -8,7 +8,7 @@ import functools
 import re
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from symtable import SymbolTable
@@ -123,7 +123,8 @@ class Statement:
                 self._definition = definition.start()
                 self.defined_name = sys.intern(definition.group(1)) if self.kind in ("def", "class") else None
         self.entered = False
-        """Whether anybody looked into the body of a ``def``, beyond its decorators and its signature."""
+        """Whether anybody looked into the body of a ``def``, beyond its decorators and its signature, who does not keep
+        account of it (:meth:`Held.noting`)."""
         self._mentions: frozenset[str] | None = None
         self._assignable: frozenset[str] | None = None
         self._unit: Unit | None = None
@@ -132,6 +133,14 @@ class Statement:
         self._members: dict[int, Unit] | None = (
             None  # the methods of a class that were parsed, by where they start in it
         )
+
+    def enter(self) -> None:
+        """Note that somebody looks into the body of a ``def``."""
+        noted = self.module.held.entered
+        if noted is None:
+            self.entered = True
+        else:
+            noted.add(self)
 
     def release(self) -> None:
         """Let go of what was parsed; who asks again gets another tree."""
@@ -239,6 +248,16 @@ class Held:
     modules: dict[Module, None] = field(default_factory=dict)  # those of which something is parsed
     parsed: int = 0  # characters that were
     releases: int = 0  # how often that was let go
+    entered: set[Statement] | None = None  # the functions that somebody looked into who keeps account of it
+
+    @contextlib.contextmanager
+    def noting(self, entered: set[Statement] | None) -> Iterator[None]:
+        """For a while, note here which functions are looked into; ``None``: nobody keeps account of it."""
+        before, self.entered = self.entered, entered
+        try:
+            yield
+        finally:
+            self.entered = before
 
     def unpacked(self, module: Module, characters: int) -> None:
         """Note a text that was unpacked. Where that makes many, those unpacked first are packed again."""
@@ -271,8 +290,8 @@ class Module:
         self.path = path
         self._text: str | None = text
         self._packed: bytes | None = None
-        self._held = Held() if held is None else held
-        self._held.unpacked(self, len(text))
+        self.held = Held() if held is None else held
+        self.held.unpacked(self, len(text))
         self.name = name
         self.is_package = is_package
         self.bound_names: dict[int, frozenset[str]] = {}  # filled by smemcheck.source.effects
@@ -292,7 +311,7 @@ class Module:
         if self._text is None:
             assert self._packed is not None
             self._text = zlib.decompress(self._packed).decode(errors="surrogatepass")
-            self._held.unpacked(self, len(self._text))
+            self.held.unpacked(self, len(self._text))
         return self._text
 
     def pack(self) -> None:
@@ -301,7 +320,7 @@ class Module:
             return
         if self._packed is None:
             self._packed = zlib.compress(self._text.encode(errors="surrogatepass"), level=1)
-        self._held.packed(self, len(self._text))
+        self.held.packed(self, len(self._text))
         self._text = None
 
     def release(self) -> None:
@@ -378,8 +397,8 @@ class Module:
             raise SyntaxProblem("the expression is nested too deeply", line) from None
         if not is_common:
             share(tree, self._tokens)
-        self._held.modules[self] = None
-        self._held.parsed += len(text)
+        self.held.modules[self] = None
+        self.held.parsed += len(text)
         return Unit(self, text, line, tree)
 
 

@@ -50,7 +50,11 @@ def count_kernels(data: bytes) -> int:
 
 
 def split_statements(text: str) -> list[Span]:
-    """The spans of the top-level statements of ``text``, in order, comments and blank lines between them left out of none."""
+    """The spans of the top-level statements of ``text``, in order.
+
+    Comments that stand in column one between two of them belong to neither: they say nothing of the first, and what they
+    say of the second is read from the file's lines.
+    """
     inside = [(m.start(), m.end()) for m in STRINGS_AND_COMMENTS.finditer(text) if "\n" in m.group()]
     starts: list[int] = []
     position = 0
@@ -77,8 +81,21 @@ def split_statements(text: str) -> list[Span]:
         line += text.count("\n", counted, start)
         counted = start
         end = starts[index + 1] if index + 1 < len(starts) else len(text)
-        spans.append(Span(start, end, line))
+        last = _without_comments(text, start, end)
+        spans.append(Span(start, end if any(a < last < b for a, b in inside) else last, line))
     return spans
+
+
+def _without_comments(text: str, start: int, end: int) -> int:
+    """Where the comments in column one begin, with empty lines among them, that ``text[start:end]`` ends with."""
+    first, below = end, end
+    while (line := text.rfind("\n", start, below - 1) + 1) > start:
+        if text[line] == "#":
+            first = line
+        elif text[line:below].strip():
+            break
+        below = line
+    return first
 
 
 def outside_brackets(text: str, starts: list[int]) -> list[int]:

@@ -152,7 +152,7 @@ class UserFunction:
     def text(self) -> str:
         """The function as it is written."""
         if self.statement is not None:
-            self.statement.entered = True
+            self.statement.enter()
             return self.statement.text
         return cst.Module([]).code_for_node(self.node if self.member is None else self.full()[1])
 
@@ -166,7 +166,7 @@ class UserFunction:
             if self.statement is None:
                 assert isinstance(self.node, cst.FunctionDef)
                 return self.unit, self.node
-            self.statement.entered = True
+            self.statement.enter()
             unit = self.statement.unit
         except SyntaxProblem as problem:
             place = self.place if self.statement is None else self.statement.position

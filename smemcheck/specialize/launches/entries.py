@@ -66,6 +66,8 @@ class Callers:
         self._registering: set[Statement] = set()
         self.looked: dict[str, set[str]] = {}
         """By the file of the kernels that were asked about, the names of which mentions were looked for."""
+        self.entered: dict[str, list[set[Statement]]] = {}
+        """Likewise, the functions that the example runs for them looked into."""
         self._looked: set[str] = set()
         self.scanned = tuple(map(self._with_definitions, modules))
         others = tuple(map(self._with_definitions, beside))

@@ -90,6 +90,8 @@ class _Facts:
 def _facts(
     interpreter: ExampleInterpreter, function: UserFunction, parameters: Sequence[cst.Param]
 ) -> dict[str, _Facts]:
+    if function.statement is not None:
+        function.statement.enter()
     known = interpreter.hints.parameters.get(id(function.node))
     if known is None or known[0] is not function.node:
         text = function.text()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from smemcheck.specialize.launches.plans import Launch, Plan
 
 if TYPE_CHECKING:
+    from smemcheck.source.module import Statement
     from smemcheck.specialize.launches.cases import Case
     from smemcheck.specialize.launches.entries import Entry
 
@@ -45,4 +46,5 @@ class Exploration:
     cases: Sequence[Case] = ()  # what it is called with where it is a test
     consulted_target: bool = False  # whether some run was told something of the device
     steps: int = 0  # of all its runs
+    entered: set[Statement] = field(default_factory=set)  # the functions that these looked into
     said: dict[Hashable, float] = field(default_factory=dict)  # the least effort of launches that say the same

@@ -30,7 +30,7 @@ from smemcheck.specialize.launches.departures import (
     other_dtypes,
 )
 from smemcheck.specialize.launches.engine import LIMITS, ExampleInterpreter
-from smemcheck.specialize.launches.entries import Callers, Entry
+from smemcheck.specialize.launches.entries import Callers
 from smemcheck.specialize.launches.explorations import Exploration, Recorded
 from smemcheck.specialize.launches.hints import Hints
 from smemcheck.specialize.launches.library import example_project
@@ -135,6 +135,7 @@ class Launches:
                 self._make_room()
                 explored = self._explored[entry.key, outermost] = Exploration(entry, outermost)
                 self._explore(explored)
+            self.callers.entered.setdefault(path, []).append(explored.entered)
             kinds |= explored.kinds.get((path, line), set())
             built |= entry.builds and (path, line) in explored.kinds
             yield explored
@@ -190,7 +191,7 @@ class Launches:
         """Run an entry under plans, likeliest first. A change that makes no difference is not tried again."""
         serial = itertools.count()
         builds = exploration.entry.builds
-        exploration.cases = self._cases(exploration.entry)
+        exploration.cases = self._cases(exploration)
         plans = [Plan(case=number) for number in range(len(exploration.cases))] or (
             FIRST_INPUTS if builds else FIRST_PLANS
         )
@@ -250,14 +251,15 @@ class Launches:
         exploration.regardless.clear()
         exploration.cases = ()
 
-    def _cases(self, entry: Entry) -> Sequence[Case]:
+    def _cases(self, exploration: Exploration) -> Sequence[Case]:
         """What a test or benchmark is called with; one empty case for a test that says nothing of it."""
+        entry = exploration.entry
         if entry.module.path not in self.callers.tests:
             return ()
         interpreter = self._interpreter(Plan())
         name = entry.statement.defined_name or ""
         try:
-            with _running(interpreter):
+            with _running(interpreter, exploration):
                 found = cases_of(interpreter.namespace(entry.module).lookup(name))
         except (KeyError, Raised, Blocked, RecursionError):
             return ()
@@ -309,7 +311,7 @@ class Launches:
         if plan.case is not None:
             interpreter.case = own(exploration.cases[plan.case], interpreter.copies)
         try:
-            with _running(interpreter):
+            with _running(interpreter, exploration):
                 start(interpreter, exploration.entry)
         except (Raised, Blocked, RecursionError) as exception:  # launches made before that point count
             interpreter.ended_by(exception)
@@ -366,9 +368,9 @@ class Launches:
 
 
 @contextlib.contextmanager
-def _running(interpreter: ExampleInterpreter) -> Iterator[None]:
+def _running(interpreter: ExampleInterpreter, exploration: Exploration) -> Iterator[None]:
     """While an example run is made."""
-    with nested_deeply():
+    with nested_deeply(), interpreter.project.held.noting(exploration.entered):
         try:
             yield
         finally:
