@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from smemcheck.model import Position
+from smemcheck.source.mentions import imports_all
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.project import Project
 from smemcheck.source.roles import Role, Roles, aliases
@@ -77,6 +78,7 @@ class _Outlined:
             for statement, (role, _) in zip(module.statements, self.roles.of, strict=True)
             if role is Role.IMPORT
         )
+        self.takes_all = imports_all(module.text)
         self._mentions: dict[tuple[int, bool], frozenset[str]] = {}
 
     def mentions(self, index: int, header: bool, known: Collection[str]) -> frozenset[str]:
@@ -168,6 +170,7 @@ class _Walk:
         self._seen: dict[str, bool] = {}  # names, and whether kernels mention them
         self._pending: list[tuple[str, bool]] = []
         self.leads: dict[str, dict[int, frozenset[str]]] = {}
+        self._takes_all = any(outlined.takes_all for outlined in self._opened.values())
         for outlined in self._opened.values():
             self._open(outlined)
 
@@ -178,7 +181,8 @@ class _Walk:
                 self._whole(outlined, index, False)
             return
         for index in outlined.roles.always:
-            self._found(outlined, index, False)
+            if self._takes_all or outlined.roles.of[index][0] is not Role.EXPORTS:
+                self._found(outlined, index, False)
 
     def own(self, outlined: _Outlined, device: bool) -> None:
         """Start from all statements of a file; imports and functions nobody looked into matter as far as they are mentioned.

@@ -149,7 +149,7 @@ def change(old: Outline, text: str) -> Change:
             found.headers |= 2 << i
             found.texts |= 2 << i
     altered = _altered(len(new.rows), pairs)
-    gone = any(row.role in (Role.EFFECT, Role.EXPORTS) for i, row in enumerate(old.rows) if i not in found.moved)
+    gone = any(row.role is Role.EFFECT for i, row in enumerate(old.rows) if i not in found.moved)
     if gone or any(_is_felt(roles, j, j not in matched) for j in altered):
         return everything(text)
     for j, row in enumerate(new.rows):
@@ -218,7 +218,7 @@ def _is_felt(roles: Roles, index: int, is_new: bool) -> bool:
         return names[0] in roles.called and changes_objects(statement)
     if role is Role.ASSIGNMENT:
         return any(map(changes_objects, called_by(statement)))
-    return role in (Role.EFFECT, Role.EXPORTS)
+    return role is Role.EFFECT
 
 
 def _led_by(statement: Statement, role: Role) -> Iterable[str]:

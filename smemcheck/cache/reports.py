@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 import time
@@ -302,24 +301,25 @@ class _Check:
 
 
 class _Bound:
-    """Names that changed files bind now and did not bind before: they matter where a text mentions them."""
+    """Names that changed files bind now and did not bind before: they matter where a text may look them up in that file."""
 
     def __init__(self, changed: Mapping[str, Change]) -> None:
         self._changed = changed
         self._mentioning: dict[tuple[str, str], bool] = {}
 
     def matters(self, path: str, files: Collection[str]) -> bool:
-        """Whether one of the files mentions a name that the file at ``path`` binds now."""
+        """Whether one of the files may look up a name that the file at ``path`` binds now."""
         return any(self._mentions(other, path) for other in files) if self._changed[path].names else False
 
     def _mentions(self, path: str, binding: str) -> bool:
         known = self._mentioning.get((path, binding))
         if known is None:
+            from smemcheck.source.mentions import looks_up
+
             text = self._changed[path].same if path in self._changed else _text(path)
-            names = self._changed[binding].names
-            known = self._mentioning[path, binding] = any(
-                name in text and re.search(rf"\b{name}\b", text) for name in names
-            )
+            is_own = path == binding
+            known = any(looks_up(text, name, is_own) for name in self._changed[binding].names)
+            self._mentioning[path, binding] = known
         return known
 
 

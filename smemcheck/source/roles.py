@@ -12,11 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from smemcheck.source.effects import CHANGES, called_by, decorating
+from smemcheck.source.mentions import EXPORTS
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.scan import STRINGS_AND_COMMENTS, identifiers
 
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=(?!=)")
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
+_RENAMED = re.compile(
+    r"(?<![\w.])\w+\s+as\s+(?=\w)"
+)  # the name before is bound nowhere; of a dotted one each part may be
 _GLOBAL = re.compile(r"^[ \t]+global\b", re.MULTILINE)
 
 
@@ -40,7 +44,8 @@ def role_of(statement: Statement) -> tuple[Role, tuple[str, ...]]:
     text = statement.text
     if statement.kind in ("import", "from") and statement.index not in statement.module.star_imports:
         code = STRINGS_AND_COMMENTS.sub("", text)
-        return Role.IMPORT, tuple(sorted(identifiers(code[code.index("import") + len("import") :]) - {"as"}))
+        named = _RENAMED.sub("", code[code.index("import") + len("import") :])
+        return Role.IMPORT, tuple(sorted(identifiers(named) - {"as"}))
     if statement.kind == "simple" and (_ASSIGNED.match(text) or text[0] in "\"'"):
         return _simple(text)
     return Role.EFFECT, ()
@@ -58,8 +63,8 @@ def _simple(text: str) -> tuple[Role, tuple[str, ...]]:
         return Role.EFFECT, ()
     targets = body[0].targets if isinstance(body[0], ast.Assign) else [body[0].target]
     name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else None
-    if name == "__all__":
-        return Role.EXPORTS, ()
+    if name == EXPORTS:
+        return Role.EXPORTS, (EXPORTS,)
     return (Role.ASSIGNMENT, (name,)) if name else (Role.EFFECT, ())
 
 
