@@ -29,7 +29,17 @@ def copy(x, y, BLOCK: tl.constexpr):
     tl.store(y + i, tl.load(x + i))
 """
 
-FORBIDDEN = ("triton", "libcst", "networkx", "torch", "yaml")
+FORBIDDEN = (
+    "triton",
+    "libcst",
+    "networkx",
+    "torch",
+    "yaml",
+    "email",
+    "importlib.metadata",
+    "packaging.requirements",
+    "smemcheck.specialize.launches.search",
+)
 
 WARM_RUN = f"""
 import json, sys, time
