@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from smemcheck.distributions import distribution
 from smemcheck.lower.worker.installed import installed
 
 
@@ -27,7 +26,7 @@ class Installation:
 @functools.lru_cache(maxsize=16)
 def identify(python: str = sys.executable) -> Installation | None:
     """The Triton of an interpreter, found without importing it; ``None`` when the interpreter or its Triton is missing."""
-    found = installed(distribution) if python == sys.executable else _told_by(python)
+    found = installed() if python == sys.executable else _told_by(python)
     return None if found is None else Installation(*found)
 
 

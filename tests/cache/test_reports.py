@@ -35,8 +35,6 @@ FORBIDDEN = (
     "networkx",
     "torch",
     "yaml",
-    "email",
-    "importlib.metadata",
     "packaging.requirements",
     "smemcheck.specialize.launches.search",
 )
