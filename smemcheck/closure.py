@@ -33,6 +33,7 @@ Leads: TypeAlias = "Mapping[str, Mapping[int, frozenset[str]]]"
 
 WHOLE: Extent = (-1, -1)
 _TEXT_AS_A_WHOLE = 1
+_ELSEWHERE = re.compile(r"(?:\.[\s\\]*|[\"'])([^\W\d]\w*)")
 _ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
 _OF_TEXTS = (Role.IMPORT, Role.EXPORTS, Role.NOTHING)
 """Statements that mention names without looking them up: for an import that is done where its name is mentioned."""
@@ -79,14 +80,32 @@ class _Outlined:
             if role is Role.IMPORT
         )
         self.takes_all = imports_all(module.text)
-        self._mentions: dict[tuple[int, bool], frozenset[str]] = {}
+        self.binders: dict[str, list[int]] = {}
+        """By name, the statements that bind it."""
+        self._imported: set[str] = set()
+        for index, (role, names) in enumerate(self.roles.of):
+            for name in names:
+                self.binders.setdefault(name, []).append(index)
+                if role is Role.IMPORT:
+                    self._imported.add(name)
+        self._mentions: dict[tuple[int, bool], tuple[frozenset[str], frozenset[str]]] = {}
 
-    def mentions(self, index: int, header: bool, known: Collection[str]) -> frozenset[str]:
+    def mentions(self, index: int, header: bool, known: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """What a statement mentions of the ``known`` names: those of this file, and those that may be of any other.
+
+        Another file's names are found behind a dot, in a text, by an import in the statement, and where this file imports
+        them by name or all of them.
+        """
         found = self._mentions.get((index, header))
         if found is None:
             statement = self.module.statements[index]
             text = statement.header_text if header else statement.text
-            found = self._mentions[index, header] = identifiers(text).intersection(known)
+            every = identifiers(text).intersection(known)
+            elsewhere = every
+            if not self.takes_all and "import" not in text:
+                elsewhere = every.intersection(self._imported.union(_ELSEWHERE.findall(text)))
+            here = (every - elsewhere).intersection(self.binders)
+            found = self._mentions[index, header] = here, elsewhere
         return found
 
 
@@ -101,9 +120,8 @@ class Closures:
             module = project.loaded(path)
             if module is not None:
                 outlined = self._modules[path] = _Outlined(module)
-                for index, (_, names) in enumerate(outlined.roles.of):
-                    for name in names:
-                        self._binders.setdefault(name, []).append((outlined, index))
+                for name, indices in outlined.binders.items():
+                    self._binders.setdefault(name, []).extend((outlined, index) for index in indices)
 
     def of_source(self, own: str, files: Iterable[str], slices: Iterable[Position] | None) -> Mapping[str, Extent]:
         """What the kernels in the file ``own`` rest on, their launches apart.
@@ -167,8 +185,9 @@ class _Walk:
         self._opened = {path: modules[path] for path in files if path in modules}
         self._headers: dict[str, int] = dict.fromkeys(files, 0)
         self._texts: dict[str, int] = dict.fromkeys(files, 0)
-        self._seen: dict[str, bool] = {}  # names, and whether kernels mention them
-        self._pending: list[tuple[str, bool]] = []
+        # Names of one file, or of any where there is none; and whether kernels mention them.
+        self._seen: dict[tuple[_Outlined | None, str], bool] = {}
+        self._pending: list[tuple[_Outlined | None, str, bool]] = []
         self.leads: dict[str, dict[int, frozenset[str]]] = {}
         self._takes_all = any(outlined.takes_all for outlined in self._opened.values())
         for outlined in self._opened.values():
@@ -236,7 +255,7 @@ class _Walk:
             path = outlined.module.path
             if not self._headers[path] >> (index + 1) & 1:
                 self._headers[path] |= 2 << index
-                self._mention(outlined.mentions(index, True, self._binders), False)
+                self._mentioned_in(outlined, index, True, False)
         elif role in _OF_TEXTS:
             self._texts[outlined.module.path] |= 2 << index
         else:
@@ -246,23 +265,30 @@ class _Walk:
         path = outlined.module.path
         self._headers[path] = self._headers.get(path, 0) | 2 << index
         self._texts[path] = self._texts.get(path, 0) | 2 << index
-        self._mention(outlined.mentions(index, False, self._binders), device)
+        self._mentioned_in(outlined, index, False, device)
 
-    def _mention(self, names: Iterable[str], device: bool) -> None:
+    def _mentioned_in(self, outlined: _Outlined, index: int, header: bool, device: bool) -> None:
+        here, elsewhere = outlined.mentions(index, header, self._binders)
+        self._mention(outlined, here, device)
+        self._mention(None, elsewhere, device)
+
+    def _mention(self, where: _Outlined | None, names: Iterable[str], device: bool) -> None:
         for name in names:
-            if not self._seen.get(name, False) and (device or name not in self._seen):
-                self._seen[name] = device
-                self._pending.append((name, device))
+            key = where, name
+            if not self._seen.get(key, False) and (device or key not in self._seen):
+                self._seen[key] = device
+                self._pending.append((where, name, device))
 
     def go(self) -> None:
         """Follow names until nothing new is mentioned."""
         while self._pending:
-            name, device = self._pending.pop()
-            for outlined, index in self._binders[name]:
+            where, name, device = self._pending.pop()
+            binders = self._binders[name] if where is None else ((where, index) for index in where.binders[name])
+            for outlined, index in binders:
                 if outlined.module.path in self._opened:
                     self._found(outlined, index, device)
                     if name in outlined.aliases:
-                        self._mention(outlined.aliases[name] & self._binders.keys(), device)
+                        self._mention(None, outlined.aliases[name] & self._binders.keys(), device)
 
     def extents(self) -> dict[str, Extent]:
         found: dict[str, Extent] = {}
