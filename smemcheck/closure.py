@@ -1,10 +1,11 @@
 """Which statements of which files an answer can rest on: those whose names are mentioned by what it starts from, and so on.
 
 The evaluator reads a statement because a name was looked up, in the text of another statement that it read. So whatever it
-may touch is found by names alone, without regard to which of them are really looked up. Exceptions are noted while it works:
-names that are computed, lists that are changed in place (:attr:`~smemcheck.source.module.Module.is_indivisible`). Of a
-function nobody looked into, the decorators and the signature are all that was read. The body of a kernel is read where it
-is part of one that is compiled, not where it is launched.
+may touch is found by names alone, without regard to which of them are really looked up: a bare name in its own file, and in
+others where it is imported or stands behind a dot. Exceptions are noted while it works: names that are computed, lists that
+are changed in place (:attr:`~smemcheck.source.module.Module.is_indivisible`). Of a function that no run for the kernels looked
+into, the decorators and the signature are all that was read. The body of a kernel is read where it is part of one that is
+compiled, not where it is launched.
 """
 
 from __future__ import annotations

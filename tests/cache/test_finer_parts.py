@@ -245,6 +245,40 @@ def test_a_body_that_only_runs_for_other_kernels_look_into(package, read):
     assert incremental == run(package, cache=False)
 
 
+def test_a_constant_with_the_name_of_others_parameters(package, read):
+    text = SHARED.replace("TABLE = {}", "TABLE = {}\nmode = 1\n")
+    (package / "shared.py").write_text(text)
+    time.sleep(_TICK)
+    run(package)
+    (package / "shared.py").write_text(text.replace("mode = 1", "mode = 2"))
+    time.sleep(_TICK)
+    read.clear()
+    incremental = run(package)
+    assert {Path(name).stem for name in read} == {"shared"}
+    assert incremental == run(package, cache=False)
+
+
+@pytest.mark.parametrize("way", ["import mode as plain_mode", "import *", "import shared"])
+def test_a_constant_that_another_file_takes(way, package, read):
+    """By name, with all others, or as an attribute of its module."""
+    package_or_file = "pkg" if way == "import shared" else "pkg.shared"
+    name = {"import mode as plain_mode": "plain_mode", "import *": "mode", "import shared": "shared.mode"}[way]
+    (package / "shared.py").write_text(SHARED + "\nmode = 1\n")
+    second = FILES["second.py"].replace("second_default = 2", f"from {package_or_file} {way}\nsecond_default = {name}")
+    second = second.replace(
+        "    y = torch.empty_like(x)\n", "    y = torch.empty_like(x)\n    y = y[: 64 * second_default]\n"
+    )
+    (package / "second.py").write_text(second)
+    time.sleep(_TICK)
+    run(package)
+    (package / "shared.py").write_text(SHARED + "\nmode = 2\n")
+    time.sleep(_TICK)
+    read.clear()
+    incremental = run(package)
+    assert {"second", "shared"} <= {Path(name).stem for name in read}
+    assert incremental == run(package, cache=False)
+
+
 @pytest.mark.parametrize("exported", ['["scaled", "registered", "first_configs", "second_configs"]', '["registered"]'])
 def test_names_for_one_who_imports_all(exported, package):
     text = FILES["second.py"].replace("import scaled, second_configs, registered", "import *")
