@@ -217,7 +217,7 @@ class _Walk:
 
     def slice(self, outlined: _Outlined, line: int) -> None:
         """Start from a function that is compiled: the statement that the line is part of."""
-        starts = [statement.span.line for statement in outlined.module.statements]
+        starts = [statement.line for statement in outlined.module.statements]
         self._whole(outlined, bisect_right(starts, line) - 1, False)
 
     def kernels(self, outlined: _Outlined) -> None:

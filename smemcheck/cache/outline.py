@@ -67,7 +67,7 @@ def outline_of(module: Module, roles: Roles | None = None, says: bool = False) -
         text = statement.text.rstrip()  # how many empty lines follow says nothing
         header = statement.header_text.rstrip() if role is Role.FUNCTION else text
         digest = _digest(text)
-        rows.append(Row(role, names, statement.span.line, digest if header == text else _digest(header), digest))
+        rows.append(Row(role, names, statement.line, digest if header == text else _digest(header), digest))
     said = _digest(around(module).written) if says else ""
     return Outline(tuple(rows), may_lead_to_launches(module.text.encode(errors="surrogatepass")), said)
 

@@ -71,7 +71,7 @@ def outline_of(statement: Statement) -> Unit:
     if not methods:
         return statement.unit
     try:
-        unit = statement.module.parse(outlined(text, methods), statement.span.line)
+        unit = statement.module.parse(outlined(text, methods), statement.line)
     except SyntaxProblem:
         return statement.unit
     nodes = [node for node in _methods_in(unit) if _is_cut(node)]

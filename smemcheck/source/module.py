@@ -92,23 +92,27 @@ class Statement:
     __slots__ = (
         "_assignable",
         "_definition",
+        "_end",
         "_header",
         "_members",
         "_mentions",
         "_outline",
+        "_start",
         "_unit",
         "defined_name",
         "entered",
         "index",
         "kind",
+        "line",
         "module",
-        "span",
     )
 
     def __init__(self, module: Module, index: int, span: Span) -> None:
         self.module = module
         self.index = index
-        self.span = span
+        self._start, self._end = span.start, span.end
+        self.line = span.line
+        """The line that it starts on, with its decorators."""
         text = module.text[span.start : span.end]
         match = _KIND.match(text)
         self.kind = match.group(1) if match else "simple"
@@ -149,7 +153,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        return self.module.text[self.span.start : self.span.end]
+        return self.module.text[self._start : self._end]
 
     @property
     def decorated(self) -> bool:
@@ -176,7 +180,7 @@ class Statement:
     def unit(self) -> Unit:
         """The whole statement, parsed. Raises :class:`SyntaxProblem`."""
         if self._unit is None:
-            self._unit = self.module.parse(self.text, self.span.line)
+            self._unit = self.module.parse(self.text, self.line)
         return self._unit
 
     @property
@@ -191,7 +195,7 @@ class Statement:
         if self._members is None:
             self._members = {}
         if method.start not in self._members:
-            line = self.span.line + self.text.count("\n", 0, method.start) - 1
+            line = self.line + self.text.count("\n", 0, method.start) - 1
             unit = self._members[method.start] = self.module.parse(alone(self.text, method), line)
             unit.part_of = self
         return self._members[method.start]
@@ -201,9 +205,7 @@ class Statement:
         """A ``def`` with its decorators and signature but an empty body: what most questions about a kernel need."""
         if self._header is None:
             text = self.header_text
-            self._header = (
-                self.unit if len(text) == len(self.text) else self.module.parse(text + " pass\n", self.span.line)
-            )
+            self._header = self.unit if len(text) == len(self.text) else self.module.parse(text + " pass\n", self.line)
         return self._header
 
     @property
@@ -226,7 +228,7 @@ class Statement:
 
     @property
     def position(self) -> Position:
-        return Position(self.module.path, self.span.line)
+        return Position(self.module.path, self.line)
 
     @property
     def definition_text(self) -> str:
@@ -236,7 +238,7 @@ class Statement:
     @property
     def definition_line(self) -> int:
         """The line of the word ``def`` or ``class``."""
-        return self.span.line + self.decorator_text.count("\n")
+        return self.line + self.decorator_text.count("\n")
 
 
 @dataclass(slots=True)

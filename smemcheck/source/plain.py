@@ -60,7 +60,7 @@ def definitions(module: Module, name: str) -> list[Definition]:
     for index in module.mentioning(name):
         statement = module.statements[index]
         for match in written.finditer(statement.text):
-            line = statement.span.line + statement.text.count("\n", 0, match.start())
+            line = statement.line + statement.text.count("\n", 0, match.start())
             found.append(Definition(name, statement, line))
     return found
 

@@ -112,7 +112,7 @@ def _changes(module: Module) -> Iterator[_Change]:
         if statement.kind not in _CHANGING_KINDS:
             continue
         for match in _CHANGE.finditer(statement.text):
-            line = statement.span.line + statement.text.count("\n", 0, match.start())
+            line = statement.line + statement.text.count("\n", 0, match.start())
             yield _Change(module, statement, match[1], line)
 
 

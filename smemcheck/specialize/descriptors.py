@@ -44,7 +44,7 @@ def _shapes(module: Module, site: Site) -> Mapping[str, tuple[str, Position]]:
             sizes = [locals_.get(part, part) for part in parts]
             if not all(size.isdigit() or size in constexprs for size in sizes):
                 continue
-            line = statement.span.line + statement.text.count("\n", 0, match.start())
+            line = statement.line + statement.text.count("\n", 0, match.start())
             shape = ", ".join(sizes)
             known = found.get(match[1], (shape, None))
             same = known is not None and known[0] == shape

@@ -204,7 +204,7 @@ class Callers:
                     e
                     for e in self.entries.values()
                     if e.module.path == path
-                    and e.statement.span.line <= line < e.statement.span.line + e.statement.text.count("\n") + 1
+                    and e.statement.line <= line < e.statement.line + e.statement.text.count("\n") + 1
                 ),
                 None,
             )
