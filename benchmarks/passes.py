@@ -20,7 +20,7 @@ def main() -> None:
     from triton.compiler import ASTSource
 
     from smemcheck.lower.worker import lowering, passes
-    from smemcheck.lower.worker.main import Worker
+    from smemcheck.lower.worker.main import Worker, collect_seldom
 
     seconds: Counter[str] = Counter()
 
@@ -36,6 +36,7 @@ def main() -> None:
 
     ASTSource.make_ir = timed("frontend", ASTSource.make_ir)
     passes.run = lowering.run = timed("passes", passes.run)
+    collect_seldom()
     worker = Worker()
     for line in dict.fromkeys(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()):
         worker.answer({**json.loads(line), "handover": "", "common": "stages"})

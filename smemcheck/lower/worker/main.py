@@ -46,8 +46,7 @@ def main() -> None:
         answers.flush()
 
     send({"hello": PROTOCOL, **_triton()})
-    gc.freeze()  # Triton's own modules stay; the collector need not go over them again and again
-    gc.set_threshold(*_COLLECTED)
+    collect_seldom()
     worker = Worker()
     for line in jobs:
         job = json.loads(line)
@@ -57,6 +56,12 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.flush()
         send({"id": job["id"], **answer})
+
+
+def collect_seldom() -> None:
+    """Spare the garbage collector Triton's own modules, which stay, and let it look at what jobs made less often."""
+    gc.freeze()
+    gc.set_threshold(*_COLLECTED)
 
 
 def _triton() -> Dict[str, Any]:
