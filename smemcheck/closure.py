@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from smemcheck.model import Position
-from smemcheck.source.mentions import imports_all
 from smemcheck.source.module import Module, Statement
 from smemcheck.source.project import Project
 from smemcheck.source.roles import Role, Roles, aliases
-from smemcheck.source.scan import identifiers
+from smemcheck.source.scan import identifiers, imports_all
 
 Extent: TypeAlias = "tuple[int, int]"
 """Of a file: the statements of which decorators and signature are rested on, and those that are rested on as a whole.

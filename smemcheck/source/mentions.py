@@ -5,17 +5,10 @@ from __future__ import annotations
 import re
 
 from smemcheck.source.module import Module
-from smemcheck.source.scan import places
+from smemcheck.source.scan import imports_all, places
 
 EXPORTS = "__all__"
 """The names of a module that an import of all of them takes."""
-
-_IMPORT_OF_ALL = re.compile(r"\bimport\s*\(?\s*\*")
-
-
-def imports_all(text: str) -> bool:
-    """Whether a file may import all names of some module."""
-    return "*" in text and _IMPORT_OF_ALL.search(text) is not None
 
 
 def looks_up(text: str, name: str, is_own: bool = False) -> bool:

@@ -20,7 +20,7 @@ from smemcheck.model import Position
 from smemcheck.source.members import Member, Method, alone, outline_of
 from smemcheck.source.pieces import parsed
 from smemcheck.source.positions import Positions
-from smemcheck.source.scan import Span, assignable, header_end, identifiers, split_statements
+from smemcheck.source.scan import Span, assignable, header_end, identifiers, imports_all, split_statements
 from smemcheck.source.tokens import Tokens, share
 from smemcheck.source.values import Blocked, Obstacle
 
@@ -134,9 +134,7 @@ class Statement:
         self._unit: Unit | None = None
         self._header: Unit | None = None
         self._outline: Unit | None = None
-        self._members: dict[int, Unit] | None = (
-            None  # the methods of a class that were parsed, by where they start in it
-        )
+        self._members: dict[int, Unit] | None = None  # a class's methods that were parsed, by where they start in it
 
     def enter(self) -> None:
         """Note that somebody looks into the body of a ``def``."""
@@ -162,6 +160,11 @@ class Statement:
     @property
     def decorator_text(self) -> str:
         return self.text[: self._definition] if self._definition else ""
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether its decorators speak of tuning."""
+        return "tun" in self.decorator_text.lower()
 
     @property
     def mentions(self) -> frozenset[str]:
@@ -384,7 +387,7 @@ class Module:
 
     @cached_property
     def star_imports(self) -> list[int]:
-        return [s.index for s in self.statements if s.kind == "from" and re.search(r"import\s*\(?\s*\*", s.text)]
+        return [s.index for s in self.statements if s.kind == "from" and imports_all(s.text)]
 
     def parse(self, text: str, line: int) -> Unit:
         """Parse ``text``, which starts on ``line`` of the file. Raises :class:`SyntaxProblem` and :class:`Blocked`."""

@@ -22,9 +22,8 @@ _FEWEST = 100  # of a piece
 _TOKEN = re.compile(STRINGS_AND_COMMENTS.pattern + r"|[()\[\]{}]", re.DOTALL)
 _WORD = re.compile(r"\w+\Z")
 _CALLED = re.compile(r"[^\W\d][\w.]*\Z")
-_JOINED = re.compile(
-    r"[\w)\]}'\"]"
-)  # before an opening bracket: it continues an expression; behind a closing one likewise
+# Before an opening bracket: it continues an expression; behind a closing one likewise.
+_JOINED = re.compile(r"[\w)\]}'\"]")
 _BLOCK = re.compile(r"@|(?:async|def|class|if|for|while|try|with|match)\b")
 _MOST_CALLED = 200  # characters of what is called
 

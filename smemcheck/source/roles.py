@@ -18,9 +18,8 @@ from smemcheck.source.scan import STRINGS_AND_COMMENTS, identifiers
 
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=\n]*)?=(?!=)")
 _ALIAS = re.compile(r"(\w+)\s+as\s+(\w+)")
-_RENAMED = re.compile(
-    r"(?<![\w.])\w+\s+as\s+(?=\w)"
-)  # the name before is bound nowhere; of a dotted one each part may be
+# The name before is bound nowhere; of a dotted one each part may be.
+_RENAMED = re.compile(r"(?<![\w.])\w+\s+as\s+(?=\w)")
 _GLOBAL = re.compile(r"^[ \t]+global\b", re.MULTILINE)
 
 

@@ -23,6 +23,7 @@ _CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
 _WORD = re.compile(r"\b[^\W\d]\w*")
 _ANNOTATED = re.compile(r"\b([^\W\d]\w*)\s*:")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_IMPORT_OF_ALL = re.compile(r"\bimport\s*\(?\s*\*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Span:
 def may_hold_tuner(data: bytes) -> bool:
     """Whether a file's bytes can hold an autotuned kernel: it speaks of Triton and of tuning."""
     return b"triton" in data and b"tun" in data
+
+
+def imports_all(text: str) -> bool:
+    """Whether a text may import all names of some module."""
+    return "*" in text and _IMPORT_OF_ALL.search(text) is not None
 
 
 def may_lead_to_launches(data: bytes) -> bool:

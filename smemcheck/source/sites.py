@@ -45,7 +45,6 @@ from smemcheck.source.values import (
     UserFunction,
 )
 
-_TUNES = re.compile(r"tun", re.IGNORECASE)
 _TUNES_INSIDE = re.compile(r"@[ \t]*[\w.]*tun\w*|(?<!def )\b\w*(?:autotune|tuner)\s*\(", re.IGNORECASE)
 
 
@@ -97,10 +96,10 @@ def find_sites(evaluator: Evaluator, module: Module) -> FileSites:
 
 
 def _is_interesting(statement: Statement) -> bool:
-    if statement.kind in ("import", "from") or not _TUNES.search(statement.text):
+    if statement.kind in ("import", "from") or "tun" not in statement.text.lower():
         return False
     if statement.kind == "def":
-        return bool(_TUNES.search(statement.decorator_text)) or bool(_TUNES_INSIDE.search(statement.text))
+        return statement.is_tuned or bool(_TUNES_INSIDE.search(statement.text))
     return bool(_TUNES_INSIDE.search(statement.text)) or _calls_a_factory(statement)
 
 
@@ -117,14 +116,9 @@ def _calls_a_factory(statement: Statement) -> bool:
 def _ask(evaluator: Evaluator, statement: Statement, found: FileSites) -> None:
     """Run a statement at import time; then, one by one, the functions and methods in it that tune something when called."""
     made = _explore(evaluator, statement, None, found)
-    if not made and statement.kind == "def" and _TUNES.search(statement.decorator_text):
+    if not made and statement.kind == "def" and statement.is_tuned:
         made = _explore(replace(evaluator, limits=_INSIDE), statement, _WHEN_LAUNCHED, found)
-    if (
-        not made
-        and statement.kind == "def"
-        and _TUNES.search(statement.decorator_text)
-        and "jit" in statement.decorator_text
-    ):
+    if not made and statement.kind == "def" and statement.is_tuned and "jit" in statement.decorator_text:
         made = _unknown_site(
             evaluator, statement, evaluator.paths(lambda interpreter: _run(interpreter, statement, None))
         )

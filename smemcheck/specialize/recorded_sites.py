@@ -16,8 +16,6 @@ from smemcheck.source.freeze import posix
 from smemcheck.source.plain import Definition, definitions, kernel_site
 from smemcheck.specialize.recorded import Recorded, RecordedSpecializations, common_tail
 
-_TUNES = re.compile(r"tun", re.IGNORECASE)
-
 _Asked: TypeAlias = "tuple[str, str, int | None]"
 _Place: TypeAlias = "tuple[str, int]"
 
@@ -43,7 +41,7 @@ class RecordedSites:
         for file in self._files:
             for kernel, path, line, entry in _asked(file):
                 found = self._nearest(kernel, path, line) if entry.specialization.config is not None else None
-                if found is None or _TUNES.search(found[0].statement.decorator_text) or _place(found[0]) in self._made:
+                if found is None or found[0].statement.is_tuned or _place(found[0]) in self._made:
                     continue
                 site = self._site(*found, file, entry)
                 if site is not None:

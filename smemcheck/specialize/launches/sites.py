@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from smemcheck.specialize.launches.search import Launches
 
 _JIT = re.compile(r"@[\w.]*jit\b")
-_TUNES = re.compile(r"tun", re.IGNORECASE)
 
 
 def launches_of(project: Analysis, root: str, settings: Settings, target: str | None = None) -> Launches:
@@ -151,7 +150,7 @@ def _configured(project: Analysis, settings: Settings, site: Site) -> Site:
 
 
 def _is_plain_kernel(project: Analysis, root: str, settings: Settings, module: Module, statement: Statement) -> bool:
-    if statement.kind != "def" or not _JIT.search(statement.decorator_text) or _TUNES.search(statement.decorator_text):
+    if statement.kind != "def" or not _JIT.search(statement.decorator_text) or statement.is_tuned:
         return False
     kernel = Kernel(root, posix(module.path), statement.defined_name or "", statement.definition_line)
     known: bool | None = project.notes.is_plain(kernel) if project.notes is not None else None
