@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import stat
@@ -11,7 +12,8 @@ from typing import Any, TypeAlias
 
 Manifest: TypeAlias = "dict[str, list[Any]]"
 """JSON: by path ``[size, mtime, ctime, inode, digest]`` of a file, or ``[mtime, ctime, entries]`` of a folder.
-Times in ns. A path that was not there has an empty list; a folder that only had to exist has ``["folder"]``."""
+Times in ns. A path that was not there has an empty list; a folder that only had to exist has ``["folder"]``; a pattern in a
+folder, ``folder/requirements*.txt``, has ``[[[name, digest], …]]``."""
 
 _DECIDES_MORE = (".gitignore", "PKG-INFO", ".git", ".dist-info", "__init__.py")
 """Endings of entries that decide more than what their own name means in an import."""
@@ -26,8 +28,9 @@ def take(files: Iterable[str], folders: Iterable[str], earlier: Manifest | None 
     known = earlier or {}
     manifest: Manifest = {path: _folder(path, newest, known.get(path)) for path in dict.fromkeys(folders)}
     for path in dict.fromkeys(files):
-        if path not in manifest:
-            manifest[path] = _file(path, newest, known.get(path))
+        if path in manifest:
+            continue
+        manifest[path] = [_matching(path)] if _is_pattern(path) else _file(path, newest, known.get(path))
     return manifest
 
 
@@ -89,7 +92,23 @@ def _holds_python(names: set[str]) -> bool:
     return any(name.endswith(".py") for name in names)
 
 
+def _is_pattern(path: str) -> bool:
+    return "*" in os.path.basename(path)
+
+
+def _matching(pattern: str) -> list[list[str]]:
+    """What matches in the folder. The folder's time stamps are not looked at: it may be one that others write in."""
+    folder, name = os.path.split(pattern)
+    try:
+        found = sorted(fnmatch.filter(os.listdir(folder), name))
+    except OSError:
+        return []
+    return [[name, _digest_of(os.path.join(folder, name))] for name in found]
+
+
 def _is_same(path: str, entry: list[Any]) -> bool:
+    if _is_pattern(path):
+        return entry == [_matching(path)]
     try:
         found = os.stat(path)
     except OSError:

@@ -35,12 +35,13 @@ _TRITON_OF_TORCH = {
     "2.13": "==3.7.1",
     "2.14": "~=3.8.0",
 }
+_REQUIREMENTS = "requirements*.txt"
 _LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml")
 _ASCENT = 12  # folders above a scanned path that are looked at, up to the top of its repository
 
 
 def read_pins(roots: Sequence[str]) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
-    """What the projects around ``roots`` ask of Triton, and the files, there or not, that it rests on.
+    """What the projects around ``roots`` ask of Triton, and the files, there or not, and patterns of files that it rests on.
 
     A lock file's version goes before what is declared, Triton itself before what torch brings. Ranges that name no version
     to keep to (``triton>=3``) are pins too: a Triton outside them is another one.
@@ -50,7 +51,7 @@ def read_pins(roots: Sequence[str]) -> tuple[tuple[Pin, ...], tuple[str, ...]]:
     for root in roots:
         for folder in _folders(Path(root).resolve()):
             possible = _project_files(folder)
-            files.update((path.as_posix(), None) for path in possible)
+            files.update((path.as_posix(), None) for path in (*possible, folder / _REQUIREMENTS))
             asked = [pin for path in possible if path.is_file() for pin in _pins_of(path)]
             best = min(asked, key=_rank, default=None)
             if best is not None:
@@ -75,7 +76,7 @@ def _project_files(folder: Path) -> list[Path]:
     return [
         *(folder / name for name in _LOCKS),
         folder / "pyproject.toml",
-        *sorted(folder.glob("requirements*.txt")),
+        *sorted(folder.glob(_REQUIREMENTS)),
     ]
 
 

@@ -60,6 +60,23 @@ def test_a_new_file_of_another_kind(package):
     assert not manifest.different(before)
 
 
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-gpu.txt"])
+def test_a_file_that_comes_to_match_a_pattern(package, name):
+    before = manifest.take([str(package / "requirements*.txt")], [])
+    (package / "more.txt").write_text("")
+    assert not manifest.different(before)
+    (package / name).write_text("triton==3.4.0\n")
+    assert manifest.different(before)
+
+
+def test_a_python_file_whose_name_looks_like_a_pattern(package):
+    path = package / "a*b.py"
+    path.write_text("BLOCK = 64\n")
+    before = manifest.take([str(path)], [])
+    path.write_text("BLOCK = 32\n")
+    assert manifest.different(before)
+
+
 def test_a_removed_file(package):
     before = taken(package)
     (package / "kernels.py").unlink()

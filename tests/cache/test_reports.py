@@ -88,6 +88,14 @@ def test_a_changed_file_is_read_again(package):
     assert "1 result on 1 target" in again
 
 
+def test_requirements_that_come_later_are_heard(package):
+    before, _ = smemcheck(package, "pkg", "--arch", "sm_90")
+    (package / "requirements-gpu.txt").write_text("triton==3.2.0\n")
+    after, _ = smemcheck(package, "pkg", "--arch", "sm_90")
+    assert "3.2.0" not in before
+    assert "triton==3.2.0" in after
+
+
 def test_other_settings_are_another_question(package):
     smemcheck(package, "pkg", "--arch", "sm_90")
     other, imported = smemcheck(package, "pkg", "--arch", "sm_80")
